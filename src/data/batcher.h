@@ -1,6 +1,7 @@
 // Token-budget batches in a seeded order whose position can be saved and found again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -28,14 +29,17 @@ struct DataPosition {
   int64_t sentence = 0;  // pairs of this epoch's order already used
 };
 
-/// Length-aware batches: each epoch is a seeded shuffle of batches made from length-sorted windows of
-/// a seeded shuffle of the pairs. A pure function of (corpus, options, epoch): no hidden state.
+/// Length-aware batches: each epoch is a seeded shuffle of batches made from length-sorted windows
+/// of a seeded shuffle of the pairs. A pure function of (corpus, options, epoch): no hidden state.
 class Batcher {
  public:
   Batcher(const EncodedCorpus& corpus, const BatcherOptions& options);
   /// The next batch; starts the next epoch when this one is used up.
   Batch next();
   DataPosition position() const { return position_; }
+  /// Goes on with the first batch that starts at or after the position. With the options the
+  /// position was saved under this is exact. With another batch_tokens the finished windows stay
+  /// used and only pairs of the current window may come twice or not at all in this epoch.
   void seek(const DataPosition& position);
   /// Batches of the current epoch.
   int64_t batches_in_epoch() const;

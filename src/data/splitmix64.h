@@ -1,0 +1,44 @@
+// A tiny seeded generator whose numbers are the same on every machine and standard library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace headwise::data {
+
+/// SplitMix64 (Steele, Lea, Flood 2014): a 64-bit counter passed through a bijective mixer.
+class SplitMix64 {
+ public:
+  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+
+  uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15ULL;
+    uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+  }
+
+  /// Uniform in [0, n), n >= 1. Numbers of the last, incomplete stretch of n are drawn again.
+  uint64_t below(uint64_t n) {
+    const uint64_t incomplete = (UINT64_MAX % n + 1) % n;
+    uint64_t number = next();
+    while (number > UINT64_MAX - incomplete) number = next();
+    return number % n;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+/// Fisher-Yates. std::shuffle gives another order with another standard library.
+template <typename T>
+void shuffle(std::vector<T>& values, SplitMix64& random) {
+  for (size_t i = values.size(); i > 1; --i) {
+    std::swap(values[i - 1], values[random.below(i)]);
+  }
+}
+
+}  // namespace headwise::data
