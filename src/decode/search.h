@@ -12,40 +12,45 @@ namespace headwise::decode {
 /// One step of any autoregressive model over R live rows.
 ///
 /// `tokens` (R) int64: the token each row was given last. `parents` (R) int64: which row of the
-/// previous step each row continues (at the first step: which sentence it belongs to); rows that are
-/// not named have left the batch and never come back. Returns (R, V) log-probabilities.
+/// previous step each row continues (at the first step: which sentence it belongs to); rows that
+/// are not named have left the batch and never come back. Returns (R, V) log-probabilities.
 using StepFunction = std::function<at::Tensor(const at::Tensor& tokens, const at::Tensor& parents)>;
 
 struct SearchOptions {
-  int64_t beam = 5;  // 1 = greedy
+  int64_t beam = 5;  // 1 = greedy: the best token of each step, done at the first end token
   double length_penalty = 1.0;
-  int64_t nbest = 1;        // <= beam
-  int64_t min_length = 0;   // pieces before the end token may come
+  int64_t nbest = 1;       // <= beam
+  int64_t min_length = 0;  // pieces before the end token may come, forced prefix not counted
   int32_t bos = 2, eos = 3;
   std::vector<int32_t> forbidden;  // ids that never come out (pad, bos, …)
 };
 
 /// A finished (or, at the length limit, cut-off) output.
 struct Hypothesis {
-  std::vector<int32_t> ids;  // forced prefix included, end token not
+  std::vector<int32_t> ids;    // forced prefix included, end token not
   double log_probability = 0;  // raw sum over chosen tokens, end token included, forced prefix not
-  double score = 0;            // log_probability / length^length_penalty; length counts what the sum counts
-  bool finished = true;        // false: cut off at max_length without an end token
+  double score = 0;  // log_probability / length^length_penalty; length counts what the sum counts
+  bool finished = true;  // false: cut off at max_length without an end token
 };
 
 /// One sentence's limits.
 struct SearchRequest {
-  int64_t max_length = 0;          // pieces, forced prefix not counted; 0 gives an empty output
-  std::vector<int32_t> prefix;     // forced start
+  // Predicted tokens at most, the end token being one of them; the forced prefix is not counted.
+  // 0 gives an output without a step: the prefix alone.
+  int64_t max_length = 0;
+  std::vector<int32_t> prefix;  // forced start
 };
 
 /// Translates requests.size() sentences together; finished sentences leave the batch at once.
 ///
 /// Each sentence keeps `beam` live rows; an end token among the best 2·beam candidates moves that
-/// hypothesis to the finished list; a sentence is done when no live row can beat its nbest-th finished
-/// one, or at max_length. Results never depend on the other sentences of the batch.
-/// @return for each sentence its `nbest` best hypotheses, best first.
+/// hypothesis to the finished list; a sentence is done when no live row can beat its nbest-th
+/// finished one, or at max_length, where its live rows join the list as they are. So a beam that is
+/// never full finds the best of all outputs. Ties go to the lower row, then the lower id, and among
+/// outputs to the one that ended first. Results never depend on the other sentences of the batch.
+/// @return for each sentence its `nbest` best hypotheses, best first; fewer where no more exist.
 /// @throws std::invalid_argument for impossible options (beam < 1, nbest > beam …).
+/// @throws std::runtime_error naming the step that gave NaN, a value above 0 or no possible token.
 std::vector<std::vector<Hypothesis>> search(const StepFunction& step,
                                             const std::vector<SearchRequest>& requests,
                                             const SearchOptions& options);
