@@ -26,8 +26,8 @@ struct DataConfig {
   std::string root;  // put before relative paths below
   std::string train_source, train_target;
   std::string valid_source, valid_target;
-  int64_t max_length = 256;      // pieces of one side, end token included; longer pairs are dropped
-  double max_length_ratio = 0;   // pieces of the longer side over the shorter; 0 = any
+  int64_t max_length = 256;     // pieces of one side, end token included; longer pairs are dropped
+  double max_length_ratio = 0;  // pieces of the longer side over the shorter; 0 = any
   int64_t embedded_pairs = 20000;  // kind "embedded": training pairs drawn from the grammar
   int64_t embedded_valid = 500;
   int64_t embedded_seed = 1;
@@ -35,33 +35,35 @@ struct DataConfig {
 
 /// [subword]: SentencePiece models, trained from the training text unless given.
 struct SubwordConfig {
-  bool joint = true;                // one model for both languages
-  int64_t vocabulary = 4000;        // pieces; of each model when separate
+  bool joint = true;          // one model for both languages
+  int64_t vocabulary = 4000;  // pieces; of each model when separate
   SubwordType type = SubwordType::kUnigram;
-  std::string normalization = "nmt_nfkc";  // nmt_nfkc, nmt_nfkc_cf (folds case), nfkc, nfkc_cf, identity
+  std::string normalization =
+      "nmt_nfkc";  // nmt_nfkc, nmt_nfkc_cf (folds case), nfkc, nfkc_cf, identity
   double character_coverage = 1.0;
   bool byte_fallback = false;
-  std::string model;                           // joint = true: a model to use instead of training one
-  std::string source_model, target_model;      // joint = false: likewise
+  std::string model;                       // joint = true: a model to use instead of training one
+  std::string source_model, target_model;  // joint = false: likewise
+  bool trust_model = false;  // use a given model although the installed SentencePiece is < 0.2.1
 };
 
 /// [model]: the Transformer. Head counts hold one number for all layers or one per layer.
 struct ModelConfig {
-  int64_t width = 128;         // E
+  int64_t width = 128;  // E
   int64_t feed_forward = 256;
   int64_t encoder_layers = 4, decoder_layers = 4;
   std::vector<int64_t> encoder_heads = {4}, encoder_kv_heads = {};  // empty kv list: as the heads
   std::vector<int64_t> decoder_heads = {4}, decoder_kv_heads = {};
   std::vector<int64_t> cross_heads = {4}, cross_kv_heads = {};
-  int64_t head_width = 0;      // 0: width / heads
+  int64_t head_width = 0;  // 0: width / heads
   NormPlacement norm = NormPlacement::kPre;
   Activation activation = Activation::kRelu;
   Positions positions = Positions::kSinusoidal;
   Embeddings embeddings = Embeddings::kShared;  // shared needs a joint subword model
-  bool tied_output = true;     // output layer = target embedding
-  bool attention_bias = true;  // biases of W_Q, W_K, W_V, W_O
+  bool tied_output = true;                      // output layer = target embedding
+  bool attention_bias = true;                   // biases of W_Q, W_K, W_V, W_O
   bool output_projection = true;  // false: W_O is the identity (needs heads * head_width == width)
-  double dropout = 0.1;        // on residual branches and embeddings
+  double dropout = 0.1;           // on residual branches and embeddings
   double attention_dropout = 0.0, activation_dropout = 0.0;
 };
 
@@ -76,8 +78,9 @@ struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kInverseSqrt;
   double learning_rate = 0.003;  // at the peak, reached when warm-up ends
   int64_t warmup = 400;          // updates
-  int64_t horizon = 10000;       // updates at which cosine and linear reach final_factor; never moved by stops
-  double final_factor = 0.0;     // of the peak
+  int64_t horizon =
+      10000;  // updates at which cosine and linear reach final_factor; never moved by stops
+  double final_factor = 0.0;  // of the peak
 };
 
 /// [train]
@@ -86,12 +89,12 @@ struct TrainConfig {
   int64_t batch_tokens = 2000;  // target tokens of one micro-batch, end tokens included
   int64_t accumulate = 1;       // micro-batches per update; gradients weighted by their tokens
   double label_smoothing = 0.1;
-  double clip_norm = 1.0;       // 0 = off
-  double ema = 0.0;             // decay of the exponential moving average; 0 = off
-  int64_t average_last = 0;     // at the end: mean of the last n checkpoints; 0 = off
+  double clip_norm = 1.0;                 // 0 = off
+  double ema = 0.0;                       // decay of the exponential moving average; 0 = off
+  int64_t average_last = 0;               // at the end: mean of the last n checkpoints; 0 = off
   int64_t max_steps = 0, max_epochs = 0;  // stop; 0 = no limit
-  double max_minutes = 0;       // stop; wall clock of this run, 0 = no limit
-  int64_t threads = 0;          // 0 = all cores
+  double max_minutes = 0;                 // stop; wall clock of this run, 0 = no limit
+  int64_t threads = 0;                    // 0 = all cores
   OnNonFinite on_non_finite = OnNonFinite::kSkip;
   int64_t max_non_finite = 10;  // consecutive skipped updates before the run stops all the same
   int64_t log_every = 50;       // updates
@@ -99,11 +102,11 @@ struct TrainConfig {
 
 /// [validation]
 struct ValidationConfig {
-  int64_t every = 500;      // updates; 0 = never
-  bool bleu = true;         // also translate and score
-  bool lowercase = false;   // BLEU on lower-cased text
+  int64_t every = 500;     // updates; 0 = never
+  bool bleu = true;        // also translate and score
+  bool lowercase = false;  // BLEU on lower-cased text
   BestBy best_by = BestBy::kBleu;
-  int64_t patience = 0;     // validations without improvement before stopping; 0 = off
+  int64_t patience = 0;  // validations without improvement before stopping; 0 = off
   int64_t beam = 1;
 };
 

@@ -11,8 +11,9 @@ namespace headwise {
 /// Process exit codes. A run stopped by signal n exits with 128 + n.
 enum ExitCode : int { kExitOk = 0, kExitFailure = 1, kExitUsage = 2 };
 
-/// Thrown for a mistake outside the program. `what()` is the whole message: it names the place, what
-/// was found and what is needed. The command line prints it as one `headwise: error:` and exits.
+/// Thrown for a mistake outside the program. `what()` is the whole message: it names the place,
+/// what was found and what is needed. The command line prints it as one `headwise: error:` and
+/// exits.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message, int exit_code = kExitFailure)

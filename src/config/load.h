@@ -20,7 +20,8 @@ struct Resolved {
 
 /// Reads `file` (TOML), applies `overrides` ("section.key=value", value in TOML syntax, a bare word
 /// is taken as a string) and checks every range and every relation between keys.
-/// @throws UserError (exit code 2) listing all unknown keys (with the nearest known one), wrong types
+/// @throws UserError (exit code 2) listing all unknown keys (with the nearest known one), wrong
+/// types
 ///   and bad values, each with file and line.
 Resolved load(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
