@@ -1,0 +1,43 @@
+// SplitMix64: the only source of chance in the embedded corpus, the same on every machine.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace headwise::data::grammar {
+
+/// The finaliser of SplitMix64: a bijection that spreads every input bit over the whole word.
+inline uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15ULL); }
+  /// A number in [0, n), n below 2^32.
+  uint64_t below(uint64_t n) { return ((next() >> 32) * n) >> 32; }
+  /// A number in [first, last].
+  int64_t between(int64_t first, int64_t last) {
+    return first + static_cast<int64_t>(below(static_cast<uint64_t>(last - first + 1)));
+  }
+  bool percent(uint64_t chance) { return below(100) < chance; }
+  template <typename Container>
+  const auto& pick(const Container& from) {
+    return from[below(from.size())];
+  }
+
+ private:
+  uint64_t state_;
+};
+
+/// FNV-1a, then mixed: what decides the split of a text and which names are held out.
+inline uint64_t text_hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return mix(hash);
+}
+
+}  // namespace headwise::data::grammar
