@@ -30,7 +30,7 @@ struct DropCounts {
 
 /// The first reason that holds. Ids are without bos and eos.
 inline Drop drop_reason(const Ids& source, const Ids& target, const LengthLimits& limits) {
-  const auto [shorter, longer] = std::minmax(source.size(), target.size());
+  const auto [shorter, longer] = std::minmax({source.size(), target.size()});
   if (shorter == 0) return Drop::kEmpty;
   if (static_cast<int64_t>(longer) + 1 > limits.max_length) return Drop::kTooLong;
   const double ratio = static_cast<double>(longer) / static_cast<double>(shorter);

@@ -126,6 +126,21 @@ void require_special_ids(const sentencepiece::SentencePieceProcessor& processor,
                           "; train it again with spm_train", flags));
 }
 
+/// A BPE model whose control piece is a single character ("$") takes that character of text for it
+/// and fails; every other control piece is safe from text.
+void require_text_is_text(const sentencepiece::SentencePieceProcessor& processor,
+                          const std::string& name) {
+  for (int id = 0; id < processor.GetPieceSize(); ++id) {
+    if (!processor.IsControl(id)) continue;
+    std::vector<int> ids;
+    const bool encoded = processor.Encode(processor.IdToPiece(id), &ids).ok();
+    if (encoded && std::find(ids.begin(), ids.end(), id) == ids.end()) continue;
+    throw UserError(text_of(name, ": the SentencePiece model takes the text \"",
+                            processor.IdToPiece(id), "\" for a control piece; train it again with ",
+                            "a longer name for that piece, such as </s>"));
+  }
+}
+
 /// 0.2.1 is the first release that rejects crafted model files instead of reading past their ends.
 bool library_checks_models() {
   int major = 0, minor = 0, patch = 0;
@@ -143,6 +158,7 @@ Subword Subword::from_bytes(const std::string& bytes, const std::string& name) {
                             status.ok() ? "" : text_of(" (", status.message(), ")")));
   }
   require_special_ids(*processor, name);
+  require_text_is_text(*processor, name);
   Subword subword;
   subword.processor_ = std::move(processor);
   subword.bytes_ = std::make_shared<const std::string>(bytes);
@@ -185,12 +201,7 @@ Ids Subword::encode(const std::string& line) const {
   std::vector<int> found;
   const auto status = processor_->Encode(line, &found);
   if (!status.ok()) throw std::runtime_error(text_of("SentencePiece: ", status.message()));
-  Ids ids(found.begin(), found.end());
-  // A BPE model whose control piece is one character ("$") gives its id for that character of text.
-  for (int32_t& id : ids) {
-    if (processor_->IsControl(id)) id = unk();
-  }
-  return ids;
+  return {found.begin(), found.end()};
 }
 
 std::string Subword::decode(const Ids& ids) const {
