@@ -1,0 +1,223 @@
+"""The attention module; parameters are named and laid out as those of the C++ module."""
+
+import torch
+from torch import Tensor
+
+from headwise._library import KeyValueCache
+from headwise.functional import Window, attention, attention_decode, attention_weights
+
+__all__ = ["KeyValueCache", "MultiHeadAttention"]
+
+_MAX_TOKENS_PER_CALL = 8  # of attention_decode
+
+
+class MultiHeadAttention(torch.nn.Module):
+    """Multi-head attention with grouped key/value heads (Vaswani et al. 2017; Ainslie et al. 2023).
+
+    Args:
+        embed_dim: E, width of queries and outputs.
+        num_heads: H.
+        num_kv_heads: G, divides `num_heads`; default `num_heads`.
+        head_dim: D; default E / H, which must then divide.
+        kdim: width of key inputs; default E.
+        vdim: width of value inputs; default E.
+        bias: of all four projections.
+        dropout: of the attention weights, in training mode only.
+        out_proj: False makes the output projection the identity; needs H * D == E.
+
+    Raises:
+        ValueError: naming the numbers of an impossible combination.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        *,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        out_proj: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.num_heads = num_heads
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        self.head_dim = _head_dim(embed_dim, num_heads, self.num_kv_heads, head_dim)
+        if not out_proj and num_heads * self.head_dim != embed_dim:
+            raise ValueError(
+                f"without out_proj the heads are the output: num_heads {num_heads} * head_dim "
+                f"{self.head_dim} must equal embed_dim {embed_dim}"
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1); got {dropout}")
+        self.dropout = dropout
+
+        def linear(inputs: int, outputs: int) -> torch.nn.Linear:
+            return torch.nn.Linear(inputs, outputs, bias=bias, device=device, dtype=dtype)
+
+        heads_width, kv_width = num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        self.q_proj = linear(embed_dim, heads_width)
+        self.k_proj = linear(embed_dim if kdim is None else kdim, kv_width)
+        self.v_proj = linear(embed_dim if vdim is None else vdim, kv_width)
+        self.out_proj = linear(heads_width, embed_dim) if out_proj else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw Xavier-uniform weights and set the biases to zero."""
+        for layer in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
+            if layer is None:
+                continue
+            torch.nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                torch.nn.init.zeros_(layer.bias)
+
+    def new_cache(self, rows: int, capacity: int) -> KeyValueCache:
+        """Make an empty cache for `rows` sequences of at most `capacity` tokens."""
+        weight = self.k_proj.weight
+        return KeyValueCache(
+            rows,
+            self.num_kv_heads,
+            capacity,
+            self.head_dim,
+            dtype=weight.dtype,
+            device=weight.device,
+        )
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        *,
+        hide: Tensor | None = None,
+        keep: Tensor | None = None,
+        bias: Tensor | None = None,
+        query_lengths: Tensor | None = None,
+        key_lengths: Tensor | None = None,
+        causal: bool = False,
+        align: str = "end",
+        window: Window | None = None,
+        need_weights: bool = False,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attend from query to key and value; the masks are those of `headwise.attention`.
+
+        Args:
+            query: (B, T_q, E).
+            key: (B, T_k, kdim); default: query (self-attention).
+            value: (B, T_k, vdim); default: key.
+            hide, keep, bias, query_lengths, key_lengths, causal, align, window: as there.
+            need_weights: also return the weights of every head; never changes the output.
+            cache: causal self-attention of T_q new tokens over everything in the cache, to which
+                they are appended. Inference only, without other masks or weights.
+
+        Returns:
+            (B, T_q, E); with `need_weights` also (B, H, T_q, T_k), dropout left out.
+        """
+        masks = {
+            "hide": hide,
+            "keep": keep,
+            "bias": bias,
+            "query_lengths": query_lengths,
+            "key_lengths": key_lengths,
+            "window": window,
+        }
+        if cache is not None:
+            given = [name for name, mask in masks.items() if mask is not None]
+            given += ["key"] * (key is not None) + ["value"] * (value is not None)
+            given += ["need_weights"] * need_weights
+            if given:
+                raise ValueError(f"with a cache, {', '.join(given)} cannot be given")
+            return self._step(query, cache)
+        key = query if key is None else key
+        value = key if value is None else value
+        for name, x, layer in (
+            ("query", query, self.q_proj),
+            ("key", key, self.k_proj),
+            ("value", value, self.v_proj),
+        ):
+            _check_input(name, x, layer.in_features)
+        q = self._heads(self.q_proj, query, self.num_heads)
+        k = self._heads(self.k_proj, key, self.num_kv_heads)
+        v = self._heads(self.v_proj, value, self.num_kv_heads)
+        rules = {**masks, "causal": causal, "align": align}
+        dropout = self.dropout if self.training else 0.0
+        heads, lse = attention(q, k, v, **rules, dropout=dropout, return_lse=True)
+        output = self._merge(heads)
+        return (output, attention_weights(q, k, lse, **rules)) if need_weights else output
+
+    def extra_repr(self) -> str:
+        """Name the sizes that the projections do not show."""
+        return (
+            f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, "
+            f"head_dim={self.head_dim}, dropout={self.dropout}"
+        )
+
+    def _step(self, query: Tensor, cache: KeyValueCache) -> Tensor:
+        _check_input("query", query, self.embed_dim)
+        q = self._heads(self.q_proj, query, self.num_heads)
+        if torch.is_grad_enabled() and q.requires_grad:
+            raise RuntimeError("a cached step has no backward: call it under torch.no_grad()")
+        before, tokens = cache.length, query.size(1)
+        cache.append(
+            self._heads(self.k_proj, query, self.num_kv_heads),
+            self._heads(self.v_proj, query, self.num_kv_heads),
+        )
+        outputs = []
+        for begin in range(0, tokens, _MAX_TOKENS_PER_CALL):
+            end = min(begin + _MAX_TOKENS_PER_CALL, tokens)
+            # All tokens are in the cache already; the length up to this piece keeps it causal.
+            lengths = torch.full(
+                (query.size(0),), before + end, dtype=torch.int32, device=query.device
+            )
+            outputs.append(
+                attention_decode(
+                    q[:, :, begin:end],
+                    cache.keys,
+                    cache.values,
+                    lengths,
+                    beam_index=cache.beam_index,
+                )
+            )
+        return self._merge(torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0])
+
+    def _heads(self, layer: torch.nn.Linear, x: Tensor, heads: int) -> Tensor:
+        return layer(x).unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
+
+    def _merge(self, heads: Tensor) -> Tensor:
+        joined = heads.transpose(1, 2).flatten(2)  # a view: the op wrote (B, T, H, D) memory
+        return joined if self.out_proj is None else self.out_proj(joined)
+
+
+def _head_dim(embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int | None) -> int:
+    if embed_dim < 1 or num_heads < 1:
+        raise ValueError(
+            "embed_dim and num_heads must be at least 1; "
+            f"got embed_dim {embed_dim} and num_heads {num_heads}"
+        )
+    if num_kv_heads < 1 or num_heads % num_kv_heads:
+        raise ValueError(
+            f"num_kv_heads must divide num_heads; got num_heads {num_heads} "
+            f"and num_kv_heads {num_kv_heads}"
+        )
+    if head_dim is None:
+        if embed_dim % num_heads:
+            raise ValueError(
+                f"embed_dim {embed_dim} is not divisible by num_heads {num_heads}: "
+                "choose another number of heads or give head_dim"
+            )
+        head_dim = embed_dim // num_heads
+    if not 1 <= head_dim <= 256:
+        raise ValueError(f"head_dim must be 1 to 256; got {head_dim}")
+    return head_dim
+
+
+def _check_input(name: str, x: Tensor, width: int) -> None:
+    if x.dim() != 3 or x.size(-1) != width:
+        raise ValueError(f"{name} must have shape (B, T, {width}); got {tuple(x.shape)}")
