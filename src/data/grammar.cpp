@@ -1,6 +1,7 @@
 #include "src/data/grammar.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -23,9 +24,13 @@ int64_t words_in(const std::string& text) {
   return 1 + static_cast<int64_t>(std::ranges::count(text, ' '));
 }
 
+constexpr int64_t kLongestOfAll = 2 * kLongestEmbeddedSentence;
+
 // One sentence in forty each for validation and test: enough for any use, little lost to training.
-CorpusSplit split_of(const std::string& source) {
-  if (words_in(source) > kLongestEmbeddedSentence) return CorpusSplit::kLonger;
+std::optional<CorpusSplit> split_of(const std::string& source) {
+  const int64_t words = words_in(source);
+  if (words > kLongestOfAll) return std::nullopt;
+  if (words > kLongestEmbeddedSentence) return CorpusSplit::kLonger;
   switch (grammar::text_hash(source) % 40) {
     case 0:
       return CorpusSplit::kTest;

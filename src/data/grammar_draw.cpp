@@ -247,8 +247,12 @@ Sentence SentenceDrawer::question() {
   const uint64_t draw = random_.below(100);
   if (draw < 10) {
     sentence.kind = SentenceKind::kYesNo;
-    sentence.clauses.push_back(random_.percent(50) ? adjective_clause() : role_clause());
-    sentence.clauses.back().negative = false;
+    Clause asked;
+    do {
+      asked = random_.percent(50) ? adjective_clause() : role_clause();
+    } while (agreement_of(asked.subject) != Agreement::kThird);  // "Am I", "Were" would be too rare
+    asked.negative = false;
+    sentence.clauses.push_back(std::move(asked));
     return sentence;
   }
   sentence.clauses.push_back(verb_clause(plain));

@@ -15,8 +15,9 @@ constexpr std::string_view kClosings = "nmlksr";
 constexpr uint64_t kClosedPercent = 45, kLongPercent = 35;
 
 // Syllables can meet in a word of the lexicon, or in one nobody should be called.
-constexpr std::array<std::string_view, 6> kNoNames = {"Seven", "Satan", "Semen",
-                                                      "Sodom", "Demon", "Nudes"};
+constexpr auto kNoNames = std::to_array<std::string_view>(
+    {"Seven", "Like", "Likes", "Make", "Makes", "Take", "Takes", "Bake", "Bakes", "Move", "Moves",
+     "Satan", "Semen", "Sodom", "Demon", "Nude", "Nudes"});
 
 std::string invent(Random& random) {
   const int syllables = random.percent(kLongPercent) ? 3 : 2;

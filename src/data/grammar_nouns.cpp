@@ -79,7 +79,7 @@ constexpr auto kNouns = std::to_array<Noun>({
     {"library", "libraries", "도서관", "", kPlace | kBuilding, "in"},
     {"hospital", "hospitals", "병원", "", kPlace | kBuilding, "in"},
     {"station", "stations", "역", "", kPlace | kBuilding, "at"},
-    {"house", "houses", "집", "채", kPlace | kBuilding, "in"},
+    {"house", "houses", "집", "", kPlace | kBuilding, "in"},
     {"village", "villages", "마을", "", kPlace | kSettlement, "in"},
     {"city", "cities", "도시", "", kPlace | kSettlement, "in"},
     {"park", "parks", "공원", "", kPlace, "in"},

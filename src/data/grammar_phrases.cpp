@@ -136,7 +136,10 @@ NounGroup PhraseDrawer::subject(uint32_t classes, bool relative) {
     NounPhrase first = noun(classes, false);
     return {std::move(first), noun(classes, false)};
   }
-  return {noun(classes, relative)};
+  NounPhrase phrase = noun(classes, relative);
+  // "Bread was ..." would open too few sentences to be learnt.
+  if (phrase.determiner == Determiner::kNone) phrase.determiner = Determiner::kThe;
+  return {std::move(phrase)};
 }
 
 NounGroup PhraseDrawer::object(uint32_t classes, bool relative) {
