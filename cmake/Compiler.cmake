@@ -15,5 +15,4 @@ if(HEADWISE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       "${CMAKE_COMMAND}" -E env
       "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
       "${HEADWISE_CCACHE}")
-  target_compile_options(headwise_flags INTERFACE -fpch-preprocess)
 endif()
