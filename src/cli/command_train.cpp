@@ -1,7 +1,6 @@
 // headwise train CONFIG --output DIR [--resume] [--set section.key=value …]
 #include <ATen/Parallel.h>
 #include <malloc.h>
-#include <spdlog/spdlog.h>
 
 #include <filesystem>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "src/config/error.h"
 #include "src/config/load.h"
 #include "src/io/checkpoint_folder.h"
+#include "src/log/log.h"
 #include "src/train/prepare.h"
 #include "src/train/trainer.h"
 
@@ -48,11 +48,11 @@ int train(const TrainArguments& arguments) {
   make_folder(arguments.output);
   const io::RunLock lock(arguments.output);
   train::Prepared prepared = train::prepare(settings, arguments.output, arguments.resume);
-  spdlog::info("threads {}, CPU {}", at::get_num_threads(), prepared.parts.state.machine.cpu);
+  log::info("threads ", at::get_num_threads(), ", CPU ", prepared.parts.state.machine.cpu);
   catch_stop_signals();
   train::Trainer trainer(std::move(prepared.parts), prepared.checkpoint);
   trainer.run(stop_signal_safe_point());
-  spdlog::info("translate with: headwise translate {}", arguments.output);
+  log::info("translate with: headwise translate ", arguments.output);
   return kExitOk;
 }
 

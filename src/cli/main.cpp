@@ -1,18 +1,17 @@
 // The command `headwise`: declares the subcommands, runs the chosen one, turns errors into one line.
 #include <c10/util/Exception.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <string>
 
 #include "src/cli/command.h"
+#include "src/cli/output.h"
 #include "src/cli/signals.h"
 #include "src/config/error.h"
 #include "src/config/interrupt.h"
+#include "src/log/log.h"
 
 namespace headwise::cli {
 namespace {
@@ -24,7 +23,9 @@ int fail(const std::string& message, int exit_code) {
 
 int run(const Action& action) {
   try {
-    return action();
+    const int exit_code = action();
+    flush_output();
+    return exit_code;
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal;
   } catch (const UserError& error) {
@@ -38,20 +39,12 @@ int run(const Action& action) {
   }
 }
 
-/// Logs go to standard error, results to standard output; the log's level is HEADWISE_LOG's.
-void set_up_logging() {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("headwise"));
-  spdlog::set_pattern("%H:%M:%S %^%l%$ %v");
-  const char* level = std::getenv("HEADWISE_LOG");
-  if (level != nullptr) spdlog::set_level(spdlog::level::from_str(level));
-}
-
 }  // namespace
 }  // namespace headwise::cli
 
 int main(int argc, char** argv) {
   namespace cli = headwise::cli;
-  cli::set_up_logging();
+  headwise::log::set_up();
   cli::ignore_broken_pipes();
   CLI::App app{"Headwise: train small translation models, translate with them, look at them."};
   app.set_version_flag("--version", std::string("headwise ") + HEADWISE_VERSION);

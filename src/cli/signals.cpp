@@ -21,7 +21,12 @@ void catch_stop_signals() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // library calls go on; safe points decide
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    const bool ignored = before.sa_handler == SIG_IGN;  // nohup's wish stands
+    if (!ignored) sigaction(signal, &action, nullptr);
+  }
 }
 
 SafePoint stop_signal_safe_point() {

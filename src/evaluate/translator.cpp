@@ -1,0 +1,149 @@
+#include "src/evaluate/translator.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "src/config/error.h"
+#include "src/data/batcher.h"
+#include "src/evaluate/batch_tensors.h"
+#include "src/evaluate/line_parts.h"
+
+namespace headwise::evaluate {
+namespace {
+
+/// One searchable piece of input: a whole line, or a part of a long one.
+struct Part {
+  size_t line = 0;
+  data::Ids ids;
+};
+
+data::Packed pack_sources(const std::vector<data::Ids>& sources, int32_t eos) {
+  data::Packed packed;
+  packed.starts.push_back(0);
+  for (const data::Ids& ids : sources) {
+    for (size_t i = 0; i <= ids.size(); ++i) {
+      packed.tokens.push_back(i < ids.size() ? ids[i] : eos);
+      packed.positions.push_back(int64_t(i));
+    }
+    packed.starts.push_back(int32_t(packed.tokens.size()));
+    packed.longest = std::max(packed.longest, int64_t(ids.size()) + 1);
+  }
+  return packed;
+}
+
+/// Adds a part's outputs to its line's: texts joined by a space, scores summed, n-best rank by rank.
+void append(TranslatedLine& line, const std::vector<Translation>& part) {
+  if (line.nbest.empty()) {
+    line.nbest = part;
+    return;
+  }
+  ++line.parts;
+  line.nbest.resize(std::min(line.nbest.size(), part.size()));
+  for (size_t i = 0; i < line.nbest.size(); ++i) {
+    Translation& whole = line.nbest[i];
+    const bool both = !whole.text.empty() && !part[i].text.empty();
+    whole.text += (both ? " " : "") + part[i].text;
+    whole.log_probability += part[i].log_probability;
+    whole.score += part[i].score;
+    whole.finished = whole.finished && part[i].finished;
+  }
+}
+
+}  // namespace
+
+Translator::Translator(model::Transformer model, data::Vocabularies vocabularies,
+                       TranslateOptions options)
+    : model_(std::move(model)), vocabularies_(std::move(vocabularies)), options_(options) {
+  if (!options_.prefix.empty()) prefix_ = vocabularies_.target.encode(options_.prefix);
+}
+
+std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>& lines,
+                                                  const SafePoint& safe_point,
+                                                  int64_t first_line) {
+  std::vector<Part> parts;
+  std::vector<TranslatedLine> results(lines.size());
+  const int64_t limit = options_.max_length - 1;  // room for the end token
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<data::Ids> pieces = parts_of(lines[i], vocabularies_.source, limit);
+    if (pieces.size() > 1 && options_.decoding.long_lines == config::LongLines::kRefuse) {
+      throw UserError(text_of("line ", first_line + int64_t(i), ": longer than the ", limit,
+                              " pieces this model takes; shorten it, or use --long-lines split"));
+    }
+    if (pieces.front().empty()) {
+      results[i].nbest.emplace_back();  // empty line in, empty line out
+      continue;
+    }
+    for (const data::Ids& ids : pieces) parts.push_back({i, ids});
+  }
+
+  std::vector<size_t> order(parts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return parts[a].ids.size() > parts[b].ids.size();  // longest first: memory peaks at once
+  });
+
+  std::vector<std::vector<Translation>> outputs(parts.size());
+  for (size_t begin = 0; begin < order.size();) {
+    std::vector<data::Ids> sources;
+    int64_t tokens = 0;
+    size_t end = begin;
+    for (; end < order.size(); ++end) {
+      const data::Ids& ids = parts[order[end]].ids;
+      tokens += int64_t(ids.size()) + 1;
+      if (end > begin && tokens > options_.decoding.batch_tokens) break;
+      sources.push_back(ids);
+    }
+    const auto found = search_batch(sources, safe_point);
+    for (size_t i = begin; i < end; ++i) {
+      for (const decode::Hypothesis& hypothesis : found[i - begin]) {
+        outputs[order[i]].push_back({vocabularies_.target.decode(hypothesis.ids),
+                                     hypothesis.log_probability, hypothesis.score,
+                                     hypothesis.finished});
+      }
+    }
+    begin = end;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) append(results[parts[i].line], outputs[i]);
+  return results;
+}
+
+std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
+    const std::vector<data::Ids>& sources, const SafePoint& safe_point) {
+  at::NoGradGuard no_grad;
+  model_->eval();
+  const data::Packed packed = pack_sources(sources, vocabularies_.source.eos());
+  const model::Memory memory = model_->encode(tensors_of(packed));
+
+  std::vector<decode::SearchRequest> requests;
+  int64_t longest = 0;
+  for (const data::Ids& ids : sources) {
+    const config::TranslateConfig& decoding = options_.decoding;
+    const auto limit = int64_t(std::floor(decoding.max_length_factor * double(ids.size()))) +
+                       decoding.max_length_extra;
+    requests.push_back({limit, prefix_});
+    longest = std::max(longest, limit);
+  }
+
+  decode::SearchOptions search;
+  search.beam = options_.decoding.beam;
+  search.length_penalty = options_.decoding.length_penalty;
+  search.nbest = options_.nbest;
+  search.bos = vocabularies_.target.bos();
+  search.eos = vocabularies_.target.eos();
+  search.forbidden = {vocabularies_.target.pad(), vocabularies_.target.bos(),
+                      vocabularies_.target.unk()};
+  const int64_t capacity = longest + int64_t(prefix_.size()) + 1;
+  const int64_t rows = int64_t(sources.size()) * search.beam;
+  model::DecoderState state = model_->start(memory, rows, capacity);
+  const auto step = [&](const at::Tensor& tokens, const at::Tensor& parents) {
+    safe_point();
+    return model_->step(state, tokens, parents);
+  };
+  return decode::search(step, requests, search);
+}
+
+}  // namespace headwise::evaluate

@@ -1,0 +1,56 @@
+// Lines in, lines out: subwords, batches by length, search, and back into the order of the input.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/config/config.h"
+#include "src/config/interrupt.h"
+#include "src/data/subword.h"
+#include "src/decode/search.h"
+#include "src/model/transformer.h"
+
+namespace headwise::evaluate {
+
+struct TranslateOptions {
+  config::TranslateConfig decoding;
+  int64_t nbest = 1;
+  int64_t max_length = 256;  // source pieces with end token the model was trained for
+  std::string prefix;        // forced start of every output
+};
+
+/// One output for a line. Empty lines give one empty translation with score 0.
+struct Translation {
+  std::string text;
+  double log_probability = 0, score = 0;
+  bool finished = true;
+};
+
+struct TranslatedLine {
+  std::vector<Translation> nbest;
+  int64_t parts = 1;  // > 1: the line was over the limit and was translated in parts
+};
+
+/// Translates with one model. Results do not depend on which lines share a batch.
+class Translator {
+ public:
+  Translator(model::Transformer model, data::Vocabularies vocabularies, TranslateOptions options);
+
+  /// @param first_line 1-based number of lines[0], for messages.
+  /// @throws UserError naming the line that is over the limit when long lines are refused;
+  ///   Interrupted from `safe_point`, which is called at every decoding step.
+  std::vector<TranslatedLine> translate(const std::vector<std::string>& lines,
+                                        const SafePoint& safe_point, int64_t first_line = 1);
+
+ private:
+  std::vector<std::vector<decode::Hypothesis>> search_batch(const std::vector<data::Ids>& sources,
+                                                            const SafePoint& safe_point);
+
+  model::Transformer model_;
+  data::Vocabularies vocabularies_;
+  TranslateOptions options_;
+  data::Ids prefix_;
+};
+
+}  // namespace headwise::evaluate

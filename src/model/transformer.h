@@ -1,0 +1,79 @@
+// The encoder–decoder Transformer on packed tokens. Shapes: N tokens of all sentences, E width,
+// B sentences, R live rows while decoding, V target pieces.
+#pragma once
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "src/config/config.h"
+#include "src/model/layers.h"
+
+namespace headwise::model {
+
+/// One side of a batch as tensors: tokens (N) int64, positions (N) int64, starts (B + 1) int32.
+struct PackedTokens {
+  at::Tensor tokens, positions, starts;
+  int64_t longest = 0;
+};
+
+/// What the encoder hands to the decoder.
+struct Memory {
+  at::Tensor states;  // (N_s, E)
+  at::Tensor starts;  // (B + 1) int32
+  int64_t longest = 0;
+};
+
+/// Where a decoding of B sentences stands. Made by start(), advanced by step().
+struct DecoderState {
+  std::vector<LayerCache> layers;
+  at::Tensor sentences;  // (R) int64: source sentence of each live row
+  int64_t position = 0;  // tokens every live row has been given
+  int64_t bytes() const;
+};
+
+class TransformerImpl : public torch::nn::Module {
+ public:
+  /// @throws c10::Error for impossible attention shapes (config::load has refused them before).
+  TransformerImpl(const config::ModelConfig& config, int64_t source_vocabulary,
+                  int64_t target_vocabulary);
+
+  Memory encode(const PackedTokens& source);
+  /// Hidden states (N_t, E) of the target input, ready for the output layer.
+  at::Tensor decode(const PackedTokens& target, const Memory& memory);
+  /// Scores (N, V) over target pieces.
+  at::Tensor logits(const at::Tensor& hidden);
+  /// (V, E): the target embedding when tied.
+  at::Tensor output_weight() const;
+
+  /// `rows`: the most rows ever alive; `capacity`: the most tokens a row is given.
+  DecoderState start(const Memory& memory, int64_t rows, int64_t capacity);
+  /// Gives row r, which continues row parents[r] (int64), the token tokens[r] (int64); returns the
+  /// log-probabilities (R, V) of what comes next. At the first step parents name sentences.
+  at::Tensor step(DecoderState& state, const at::Tensor& tokens, const at::Tensor& parents);
+
+  const config::ModelConfig& config() const { return config_; }
+  int64_t source_vocabulary() const { return source_embedding->options.num_embeddings(); }
+  int64_t target_vocabulary() const { return target_embedding->options.num_embeddings(); }
+
+  std::vector<EncoderLayer> encoder;
+  std::vector<DecoderLayer> decoder;
+
+ private:
+  at::Tensor embed(torch::nn::Embedding& embedding, const at::Tensor& tokens,
+                   const at::Tensor& positions);
+  at::Tensor positions_up_to(int64_t length, const at::TensorOptions& options);
+  void initialise();
+
+  config::ModelConfig config_;
+  torch::nn::Embedding source_embedding{nullptr}, target_embedding{nullptr};
+  torch::nn::LayerNorm encoder_norm{nullptr}, decoder_norm{nullptr};  // pre-norm only
+  torch::nn::Linear output{nullptr};                                  // untied only
+  at::Tensor position_table_;  // grows on demand; derived, so not part of a checkpoint
+};
+TORCH_MODULE(Transformer);
+
+}  // namespace headwise::model

@@ -1,0 +1,346 @@
+#include "src/train/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "src/config/error.h"
+#include "src/evaluate/batch_tensors.h"
+#include "src/io/average.h"
+#include "src/io/checkpoint_folder.h"
+#include "src/log/log.h"
+#include "src/model/loss.h"
+#include "src/train/schedule.h"
+#include "src/train/validation.h"
+
+namespace headwise::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+data::BatcherOptions batching_of(const RunParts& parts) {
+  data::BatcherOptions options;
+  options.batch_tokens = parts.settings.config.train.batch_tokens;
+  options.seed = uint64_t(parts.settings.config.train.seed);
+  options.source_eos = parts.vocabularies.source.eos();
+  options.target_bos = parts.vocabularies.target.bos();
+  options.target_eos = parts.vocabularies.target.eos();
+  return options;
+}
+
+/// Positions a padded form of the batch would hold, both sides.
+int64_t padded_positions(const data::Batch& batch) {
+  return batch.size() * (batch.source.longest + batch.target.longest);
+}
+
+/// "lines 17, 4, 203 and 61 more": the first few of a batch, as a user finds them in the files.
+std::string lines_of(const std::vector<data::Batch>& batches) {
+  constexpr size_t kShown = 5;
+  std::string text = "lines ";
+  size_t count = 0;
+  for (const data::Batch& batch : batches) {
+    for (const int64_t line : batch.lines) {
+      if (count < kShown) text += (count > 0 ? ", " : "") + std::to_string(line);
+      ++count;
+    }
+  }
+  if (count > kShown) text += text_of(" and ", count - kShown, " more");
+  return text;
+}
+
+bool all_finite(const io::Tensors& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const auto& item) {
+    return at::isfinite(item.second).all().template item<bool>();
+  });
+}
+
+/// One seed for everything random in a micro-batch (SplitMix64's mixing of both numbers).
+uint64_t micro_batch_seed(int64_t run_seed, int64_t micro_batch) {
+  uint64_t z = uint64_t(run_seed) * 0x9E3779B97F4A7C15u + uint64_t(micro_batch);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Trainer::Trainer(RunParts parts, const std::optional<std::filesystem::path>& checkpoint)
+    : parts_(std::move(parts)),
+      config_(parts_.settings.config),
+      optimizer_(io::parameters_of(*parts_.model), config_.optimizer),
+      batcher_(parts_.training, batching_of(parts_)),
+      diary_(parts_.folder / "metrics.jsonl", parts_.state.step) {
+  const io::Tensors parameters = io::parameters_of(*parts_.model);
+  if (config_.train.ema > 0) {
+    average_ = std::make_unique<MovingAverage>(parameters, config_.train.ema);
+  }
+  if (!checkpoint) return;
+  load_checkpoint(*checkpoint, parts_, optimizer_, average_.get());
+  batcher_.seek(parts_.state.position);
+  last_saved_ = parts_.state.step;
+}
+
+void Trainer::run(const SafePoint& safe_point) {
+  const config::ValidationConfig& validation = config_.validation;
+  const config::CheckpointConfig& checkpoint = config_.checkpoint;
+  const io::RunState& state = parts_.state;
+  const auto due = [&](int64_t every, int64_t last) {
+    return every > 0 && state.step > 0 && state.step % every == 0 && last != state.step;
+  };
+  try {
+    while (true) {
+      if (due(validation.every, state.last_validated)) validate(safe_point, true);
+      if (improved_ || due(checkpoint.every, last_saved_)) save();
+      if (const auto reason = stop_reason()) {
+        line_.finish();
+        log::info("stopping at step ", state.step, ": ", *reason);
+        break;
+      }
+      update(safe_point);
+    }
+    if (validation.every > 0 && state.last_validated != state.step) validate(safe_point, false);
+    if (improved_ || last_saved_ != state.step) save();
+    average_last();
+  } catch (const Interrupted& interrupted) {
+    line_.finish();
+    if (last_saved_ != state.step) save();
+    log::warn("signal ", interrupted.signal, ": stopped at step ", state.step,
+              ", checkpoint saved; go on with --resume");
+    throw;
+  }
+}
+
+std::vector<data::Batch> Trainer::next_batches() {
+  std::vector<data::Batch> batches;
+  const int64_t last_epoch = config_.train.max_epochs - 1;
+  while (int64_t(batches.size()) < config_.train.accumulate) {
+    batches.push_back(batcher_.next());
+    // The last update of the last epoch takes what is left, weighted by its own tokens.
+    if (last_epoch >= 0 && batcher_.position().epoch > last_epoch) break;
+  }
+  return batches;
+}
+
+void Trainer::update(const SafePoint& safe_point) {
+  const Clock::time_point start = Clock::now();
+  safe_point();
+  io::RunState& state = parts_.state;
+  // Until the update is whole, the run's state stands where the last one ended: a stop in between
+  // drops the gradients and loses nothing.
+  const std::vector<data::Batch> batches = next_batches();
+  UpdateSums sums;
+  const bool finite = accumulate_gradients(batches, sums, safe_point);
+  state.position = batcher_.position();
+  state.micro_batches += int64_t(batches.size());
+  if (!finite) return skip_update(batches, "loss");
+  const double norm = optimizer_.gradient_norm();
+  if (!std::isfinite(norm)) return skip_update(batches, "gradient");
+
+  const double limit = config_.train.clip_norm;
+  if (limit > 0 && norm > limit) optimizer_.scale_gradients(limit / norm);
+  ++state.step;
+  state.consecutive_skipped = 0;
+  state.source_tokens += sums.source_tokens;
+  state.target_tokens += sums.labels;
+  optimizer_.update(learning_rate(config_.schedule, state.step), state.step);
+  if (average_) average_->update(state.step);
+  note_progress(sums, norm, seconds_since(start));
+}
+
+bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, UpdateSums& sums,
+                                   const SafePoint& safe_point) {
+  for (const data::Batch& batch : batches) {
+    sums.labels += int64_t(batch.labels.size());
+    sums.source_tokens += int64_t(batch.source.tokens.size());
+    sums.padded += padded_positions(batch);
+  }
+  parts_.model->train();
+  optimizer_.zero_gradients();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (i > 0) safe_point();
+    const data::Batch& batch = batches[i];
+    at::manual_seed(micro_batch_seed(config_.train.seed, parts_.state.micro_batches + int64_t(i)));
+    model::Transformer& model = parts_.model;
+    const at::Tensor hidden =
+        model->decode(evaluate::tensors_of(batch.target),
+                      model->encode(evaluate::tensors_of(batch.source)));
+    const model::Loss loss =
+        model::linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(batch),
+                                    config_.train.label_smoothing);
+    const double smoothed = loss.smoothed.item<double>();
+    if (!std::isfinite(smoothed)) return false;
+    (loss.smoothed / double(sums.labels)).backward();
+    sums.smoothed += smoothed;
+    sums.nll += loss.nll;
+  }
+  return true;
+}
+
+void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::string& what) {
+  io::RunState& state = parts_.state;
+  const std::string message =
+      text_of("step ", state.step + 1, ": ", what, " is not finite (learning rate ",
+              learning_rate(config_.schedule, state.step + 1), ", ", lines_of(batches), ")");
+  ++state.skipped_updates;
+  ++state.consecutive_skipped;
+  diary_.write("non_finite", {{"step", state.step}, {"what", what}, {"lines", lines_of(batches)}});
+  line_.finish();
+  if (config_.train.on_non_finite == config::OnNonFinite::kStop) {
+    if (last_saved_ != state.step) save();
+    throw UserError(message + "; the weights before it are saved. Stopped because "
+                              "train.on_non_finite = \"stop\"");
+  }
+  log::warn(message, "; this update is skipped");
+  if (state.consecutive_skipped >= config_.train.max_non_finite) {
+    if (last_saved_ != state.step) save();
+    throw UserError(text_of(message, "; ", state.consecutive_skipped,
+                            " updates in a row were skipped (train.max_non_finite): a lower "
+                            "schedule.learning_rate or a train.clip_norm may help"));
+  }
+}
+
+void Trainer::note_progress(const UpdateSums& sums, double gradient_norm, double seconds) {
+  io::RunState& state = parts_.state;
+  state.seconds += seconds;
+  recent_.smoothed += sums.smoothed;
+  recent_.nll += sums.nll;
+  recent_.labels += sums.labels;
+  recent_.source_tokens += sums.source_tokens;
+  recent_.padded += sums.padded;
+  recent_seconds_ += seconds;
+  const bool log = state.step % config_.train.log_every == 0;
+  if (!log && !line_.on_terminal()) return;
+
+  Progress progress;
+  progress.step = state.step;
+  progress.epoch = double(state.position.epoch) +
+                   double(state.position.sentence) / double(parts_.training.size());
+  const auto labels = double(recent_.labels);
+  const double tokens = labels + double(recent_.source_tokens);
+  progress.loss = recent_.smoothed / labels;
+  progress.nll = recent_.nll / labels;
+  progress.learning_rate = learning_rate(config_.schedule, state.step);
+  progress.gradient_norm = gradient_norm;
+  progress.tokens_per_second = tokens / recent_seconds_;
+  progress.padding_share = 1 - tokens / double(recent_.padded);
+  progress.remaining_seconds = remaining_seconds();
+  line_.show(line_of(progress));
+  if (!log) return;
+  diary_.write("train", {{"step", progress.step},
+                         {"epoch", progress.epoch},
+                         {"loss", progress.loss},
+                         {"nll", progress.nll},
+                         {"learning_rate", progress.learning_rate},
+                         {"gradient_norm", progress.gradient_norm},
+                         {"tokens_per_second", progress.tokens_per_second},
+                         {"padding_skipped", progress.padding_share},
+                         {"source_tokens", state.source_tokens},
+                         {"target_tokens", state.target_tokens},
+                         {"seconds", state.seconds},
+                         {"skipped_updates", state.skipped_updates}});
+  recent_ = {};
+  recent_seconds_ = 0;
+}
+
+void Trainer::validate(const SafePoint& safe_point, bool counts_for_patience) {
+  io::RunState& state = parts_.state;
+  ValidationResult result;
+  {
+    const AveragedScope averaged(average_.get());
+    result = train::validate(parts_.model, parts_.vocabularies, parts_.validation,
+                             parts_.validation_text, config_, safe_point);
+  }
+  const bool by_bleu = config_.validation.best_by == config::BestBy::kBleu && result.bleu;
+  const double value = by_bleu ? *result.bleu : result.nll;
+  const bool better = std::isfinite(value) &&
+                      (state.best_step == 0 || (by_bleu ? value > state.best_value
+                                                        : value < state.best_value));
+  improved_ = better && all_finite(io::parameters_of(*parts_.model));
+  state.last_validated = state.step;
+  if (improved_) {
+    state.best_step = state.step;
+    state.best_value = value;
+    state.validations_without_improvement = 0;
+  } else if (counts_for_patience) {
+    ++state.validations_without_improvement;
+  }
+  line_.finish();
+  log::info("validation at step ", state.step, ": nll ", log::fixed(result.nll, 4), "  perplexity ",
+            log::fixed(std::exp(result.nll), 2),
+            result.bleu ? "  BLEU " + log::fixed(*result.bleu, 2) : "", "  (",
+            log::fixed(result.seconds, 1), " s)", improved_ ? "  best so far" : "");
+  io::DiaryEntry entry = {{"step", state.step}, {"nll", result.nll}, {"loss", result.smoothed}};
+  if (result.bleu) entry.emplace_back("bleu", *result.bleu);
+  entry.emplace_back("validation_seconds", result.seconds);
+  entry.emplace_back("seconds", state.seconds);
+  entry.emplace_back("best", int64_t(improved_));
+  diary_.write("validation", entry);
+}
+
+void Trainer::save() {
+  const std::string name = text_of("step-", parts_.state.step);
+  line_.finish();
+  save_checkpoint(parts_, name, optimizer_, average_.get());
+  io::point(parts_.folder, "last", name);
+  if (improved_) io::point(parts_.folder, "best", name);
+  improved_ = false;
+  last_saved_ = parts_.state.step;
+  io::prune(parts_.folder, std::max(config_.checkpoint.keep, config_.train.average_last));
+}
+
+void Trainer::average_last() {
+  const int64_t wanted = config_.train.average_last;
+  if (wanted < 2) return;
+  std::vector<std::filesystem::path> newest;
+  for (const int64_t step : io::steps(parts_.folder)) {
+    newest.push_back(parts_.folder / text_of("step-", step));
+  }
+  if (int64_t(newest.size()) > wanted) newest.erase(newest.begin(), newest.end() - wanted);
+  const std::string name = text_of("average-", newest.size());
+  io::write_average(newest, parts_.folder / name);
+  log::info("mean of the last ", newest.size(), " checkpoints: ",
+            (parts_.folder / name).string());
+}
+
+std::optional<std::string> Trainer::stop_reason() const {
+  const config::TrainConfig& train = config_.train;
+  const io::RunState& state = parts_.state;
+  const int64_t patience = config_.validation.patience;
+  if (train.max_steps > 0 && state.step >= train.max_steps) return "train.max_steps is reached";
+  if (train.max_epochs > 0 && state.position.epoch >= train.max_epochs) {
+    return "train.max_epochs is reached";
+  }
+  if (train.max_minutes > 0 && seconds_since(begin_) >= 60 * train.max_minutes) {
+    return "train.max_minutes is reached";
+  }
+  if (patience > 0 && state.validations_without_improvement >= patience) {
+    return text_of("no improvement in ", patience, " validations (validation.patience)");
+  }
+  return std::nullopt;
+}
+
+double Trainer::remaining_seconds() const {
+  const config::TrainConfig& train = config_.train;
+  const io::RunState& state = parts_.state;
+  const double per_step = state.seconds / double(std::max<int64_t>(1, state.step));
+  double least = std::numeric_limits<double>::infinity();
+  if (train.max_steps > 0) least = std::min(least, per_step * double(train.max_steps - state.step));
+  if (train.max_minutes > 0) {
+    least = std::min(least, std::max(0.0, 60 * train.max_minutes - seconds_since(begin_)));
+  }
+  if (train.max_epochs > 0) {
+    const double done = double(state.position.epoch) +
+                        double(state.position.sentence) / double(parts_.training.size());
+    least = std::min(least, state.seconds / done * std::max(0.0, double(train.max_epochs) - done));
+  }
+  return std::isfinite(least) ? least : -1;
+}
+
+}  // namespace headwise::train

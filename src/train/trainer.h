@@ -1,0 +1,67 @@
+// The training loop: batches, updates, validation, checkpoints, stops.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/config/interrupt.h"
+#include "src/data/batcher.h"
+#include "src/io/diary.h"
+#include "src/train/optimizer.h"
+#include "src/train/progress.h"
+#include "src/train/run_parts.h"
+
+namespace headwise::train {
+
+class Trainer {
+ public:
+  /// Resumes from `checkpoint` when given: weights, moments and averages are read, `parts.state` must
+  /// already hold its counters.
+  Trainer(RunParts parts, const std::optional<std::filesystem::path>& checkpoint);
+
+  /// Trains until a stop. @throws Interrupted after saving, when `safe_point` throws it;
+  ///   UserError when a loss is not finite and the run is told to stop at that.
+  void run(const SafePoint& safe_point);
+
+ private:
+  /// Sums over one update.
+  struct UpdateSums {
+    double smoothed = 0, nll = 0;
+    int64_t labels = 0, source_tokens = 0, padded = 0;
+  };
+
+  std::vector<data::Batch> next_batches();
+  void update(const SafePoint& safe_point);
+  bool accumulate_gradients(const std::vector<data::Batch>& batches, UpdateSums& sums,
+                            const SafePoint& safe_point);
+  void skip_update(const std::vector<data::Batch>& batches, const std::string& what);
+  void note_progress(const UpdateSums& sums, double gradient_norm, double seconds);
+
+  void validate(const SafePoint& safe_point, bool counts_for_patience);
+  void save();
+  void average_last();
+  /// Why the run is over, if it is.
+  std::optional<std::string> stop_reason() const;
+  double remaining_seconds() const;
+
+  RunParts parts_;
+  const config::Config& config_;
+  Optimizer optimizer_;
+  std::unique_ptr<MovingAverage> average_;
+  data::Batcher batcher_;
+  io::Diary diary_;
+  ProgressLine line_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+
+  int64_t last_saved_ = -1;
+  bool improved_ = false;
+  // since the last progress line
+  UpdateSums recent_;
+  double recent_seconds_ = 0;
+};
+
+}  // namespace headwise::train
