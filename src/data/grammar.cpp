@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
-#include <utility>
 
 #include "src/config/error.h"
 #include "src/data/grammar_draw.h"
@@ -16,9 +14,6 @@ namespace {
 
 using grammar::Pool;
 using grammar::Random;
-
-// Far above what any experiment asks for and far below what the grammar can give.
-constexpr int64_t kMostPairs = 10'000'000;
 
 int64_t words_in(const std::string& text) {
   return 1 + static_cast<int64_t>(std::ranges::count(text, ' '));
@@ -62,19 +57,24 @@ SentencePair draw_for(CorpusSplit split, uint64_t seed, int64_t index, bool unse
 
 }  // namespace
 
+SentencePair EmbeddedStream::next() {
+  const bool some_unseen = split_ == CorpusSplit::kTest || split_ == CorpusSplit::kLonger;
+  while (true) {
+    const bool unseen = some_unseen && given_.size() % 2 == 1;
+    SentencePair pair = draw_for(split_, seed_, drawn_++, unseen);
+    if (given_.insert(pair.source).second) return pair;
+  }
+}
+
 std::vector<SentencePair> embedded_split(CorpusSplit split, int64_t count, uint64_t seed) {
-  if (count < 0 || count > kMostPairs) {
-    throw UserError(text_of("embedded corpus: 0 to ", kMostPairs, " pairs can be made, ", count,
-                            " were asked for"));
+  if (count < 0 || count > kMostEmbeddedPairs) {
+    throw UserError(text_of("embedded corpus: 0 to ", kMostEmbeddedPairs, " pairs can be made, ",
+                            count, " were asked for"));
   }
+  EmbeddedStream stream(split, seed);
   std::vector<SentencePair> pairs;
-  std::unordered_set<std::string> seen;
-  const bool some_unseen = split == CorpusSplit::kTest || split == CorpusSplit::kLonger;
-  for (int64_t index = 0; static_cast<int64_t>(pairs.size()) < count; ++index) {
-    const bool unseen = some_unseen && pairs.size() % 2 == 1;
-    SentencePair pair = draw_for(split, seed, index, unseen);
-    if (seen.insert(pair.source).second) pairs.push_back(std::move(pair));
-  }
+  pairs.reserve(static_cast<size_t>(count));
+  while (static_cast<int64_t>(pairs.size()) < count) pairs.push_back(stream.next());
   return pairs;
 }
 
