@@ -15,11 +15,20 @@ namespace {
 struct CorpusArguments {
   int64_t count = 20;
   uint64_t seed = 1;
-  data::CorpusSplit split = data::CorpusSplit::kTrain;
+  std::string split = "train";
 };
 
+const std::map<std::string, data::CorpusSplit>& splits() {
+  static const std::map<std::string, data::CorpusSplit> named = {
+      {"train", data::CorpusSplit::kTrain},
+      {"valid", data::CorpusSplit::kValid},
+      {"test", data::CorpusSplit::kTest},
+      {"longer", data::CorpusSplit::kLonger}};
+  return named;
+}
+
 int print_corpus(const CorpusArguments& arguments) {
-  data::EmbeddedStream stream(arguments.split, arguments.seed);
+  data::EmbeddedStream stream(splits().at(arguments.split), arguments.seed);
   for (int64_t i = 0; i < arguments.count; ++i) {
     const data::SentencePair pair = stream.next();
     print(pair.source + '\t' + pair.target + '\n');
@@ -30,10 +39,6 @@ int print_corpus(const CorpusArguments& arguments) {
 }  // namespace
 
 void add_corpus(CLI::App& app, Action& action) {
-  const std::map<std::string, data::CorpusSplit> splits = {{"train", data::CorpusSplit::kTrain},
-                                                           {"valid", data::CorpusSplit::kValid},
-                                                           {"test", data::CorpusSplit::kTest},
-                                                           {"longer", data::CorpusSplit::kLonger}};
   auto arguments = std::make_shared<CorpusArguments>();
   CLI::App* command = app.add_subcommand(
       "corpus", "Print pairs of the built-in English-Korean corpus: English, a tab, Korean");
@@ -45,8 +50,8 @@ void add_corpus(CLI::App& app, Action& action) {
   command
       ->add_option("--split", arguments->split,
                    "train, valid, test, or longer (more words than any training sentence)")
-      ->default_str("train")
-      ->transform(CLI::CheckedTransformer(splits));
+      ->capture_default_str()
+      ->check(CLI::IsMember(splits()));
   command->callback(
       [arguments, &action] { action = [arguments] { return print_corpus(*arguments); }; });
 }
