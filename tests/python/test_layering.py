@@ -40,20 +40,20 @@ ARROWS = {
     "src/decode": Room((), TORCH),
     "src/metrics": Room((), ICU),
     "src/evaluate": Room(("src/data", "src/model", "src/decode", "src/metrics"), TORCH),
-    # How spdlog prints; only rooms that talk to the user see it.
-    "src/log": Room((), ("spdlog/",)),
+    # The only room that sees spdlog: torch's include folder carries another fmt than spdlog's.
+    "src/log": Room(("src/config",), ("spdlog/",)),
     "src/train": Room(
         ("src/config", "src/data", "src/model", "src/io/average", "src/evaluate", "src/log"),
-        (*TORCH, *JSON, *POSIX, "spdlog/"),
+        (*TORCH, *JSON, *POSIX),
     ),
     "src/cost": Room(("src/config",), JSON),
     "src/analysis": Room(
         ("src/config", "src/data", "src/model", "src/io/average", "src/evaluate"), (*TORCH, *JSON)
     ),
-    "src/experiments": Room(("src/train", "src/analysis"), (*TORCH, *JSON, "spdlog/")),
+    "src/experiments": Room(("src/train", "src/analysis"), (*TORCH, *JSON)),
     "src/cli": Room(
         ("src/cost", "src/analysis", "src/train", "src/experiments"),
-        (*TORCH, *JSON, *POSIX, "spdlog/", "CLI/"),
+        (*TORCH, *JSON, *POSIX, "CLI/"),
     ),
     # Kernel tests build in seconds and without torch.
     "tests/kernels": Room(("csrc/kernels",), ("hwy/", *TEST_TOOLS)),
@@ -135,7 +135,7 @@ def test_the_arrows_have_no_cycle():
         ("src/io/file.cpp", '#include "src/model/layers.h"'),
         ("src/decode/search.cpp", '#include "src/config/config.h"'),
         ("src/metrics/bleu.cpp", '#include "src/config/error.h"'),
-        ("src/evaluate/scorer.cpp", "#include <spdlog/spdlog.h>"),
+        ("src/train/progress.cpp", "#include <spdlog/spdlog.h>"),
         ("src/evaluate/scorer.cpp", '#include "src/log/log.h"'),
         ("src/train/trainer.cpp", '#include "src/cli/command.h"'),
         ("src/train/trainer.cpp", '#include "src/analysis/roles.h"'),
