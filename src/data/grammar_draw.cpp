@@ -147,8 +147,7 @@ Clause SentenceDrawer::adjective_clause() {
   do {
     clause.adjective = &random_.pick(adjectives());
   } while (*clause.adjective->stem == '\0');
-  const uint64_t draw = random_.below(100);
-  clause.tense = draw < 50 ? Tense::kPast : draw < 90 ? Tense::kPresent : Tense::kFuture;
+  clause.tense = random_.percent(50) ? Tense::kPast : Tense::kPresent;
   clause.negative = random_.percent(20);
   clause.subject = phrases_.subject(clause.adjective->classes, true);
   for (NounPhrase& phrase : clause.subject) phrase.adjective = nullptr;
