@@ -51,7 +51,6 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   cli::Action action;
   cli::add_corpus(app, action);
-  cli::add_check(app, action);
   cli::add_config(app, action);
   cli::add_train(app, action);
   cli::add_translate(app, action);
