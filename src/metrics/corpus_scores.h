@@ -1,4 +1,5 @@
-// BLEU and chrF as sacreBLEU computes them, and their bootstrap interval. Standard library and ICU only.
+// BLEU and chrF as sacreBLEU computes them, and their bootstrap interval. Sentences are UTF-8; each
+// malformed piece counts as one U+FFFD. Standard library and ICU only.
 #pragma once
 
 #include <array>
@@ -39,11 +40,15 @@ Chrf chrf(const std::vector<std::string>& hypotheses, const std::vector<std::str
           const Options& options = {});
 
 /// Bootstrap resampling (Koehn 2004) of sentences, `samples` times from `seed`.
+/// @throws std::invalid_argument for fewer than 2 samples, and as the scores do.
 Interval bleu_interval(const std::vector<std::string>& hypotheses,
                        const std::vector<std::string>& references, const Options& options,
                        int samples, uint64_t seed);
 Interval chrf_interval(const std::vector<std::string>& hypotheses,
                        const std::vector<std::string>& references, const Options& options,
                        int samples, uint64_t seed);
+
+/// The signature of a score that is given with an interval.
+std::string signature_with_bootstrap(const std::string& signature, int samples, uint64_t seed);
 
 }  // namespace headwise::metrics
