@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/SymInt.h>
 
 #include <array>
 #include <cstdint>
@@ -35,7 +36,7 @@ struct AttentionOptions {
   /// 0-dim int64: the same seed and offset drop the same weights, in every form and for every
   /// thread count. Drawn from the default generator when dropout > 0 and none is given.
   std::optional<at::Tensor> seed;
-  int64_t offset = 0;  // 0 <= offset < 2^32; another stream of the same seed (say, the layer)
+  c10::SymInt offset = 0;  // 0 <= offset < 2^32: another stream of the same seed
 };
 
 struct AttentionResult {

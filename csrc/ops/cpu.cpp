@@ -1,0 +1,138 @@
+// CPU kernels of the ops: check, allocate, fill the params, launch, return.
+#include <torch/library.h>
+
+#include <limits>
+
+#include "csrc/ops/allocate.h"
+#include "csrc/ops/checks.h"
+#include "csrc/ops/dispatch.h"
+#include "csrc/ops/fill.h"
+#include "csrc/ops/launch.h"
+
+namespace headwise::ops {
+
+namespace {
+
+template <typename T>
+void launch_forward(const Call& call, const Positions& positions, const at::Tensor& output,
+                    const at::Tensor& lse) {
+  kernels::ForwardParams<T> params;
+  fill_inputs(call, positions, params);
+  params.output = view_of<T>(output, call.packed());
+  params.lse = view_of<T>(lse, call.packed());
+  run_on_threads(params);
+}
+
+TensorPair forward(const Call& call) {
+  check_call(call);
+  const Positions positions = read_positions(call);
+  const at::Tensor output = empty_rows(call.query, call.value.sym_sizes().back(), call.packed());
+  const at::Tensor lse = empty_row_numbers(call.query);
+  if (positions.leaves_queries_out(call.query.size(0))) {
+    output.zero_();
+    lse.fill_(-std::numeric_limits<double>::infinity());
+  }
+  if (call.query.scalar_type() == at::kFloat) {
+    launch_forward<float>(call, positions, output, lse);
+  } else {
+    launch_forward<double>(call, positions, output, lse);
+  }
+  return {output, lse};
+}
+
+/// What the forward pass left and what comes from above.
+struct Saved {
+  const at::Tensor& output_gradient;
+  const OptionalTensor& lse_gradient;
+  const at::Tensor &output, &lse;
+};
+
+template <typename T>
+void launch_backward(const Call& call, const Positions& positions, const Saved& saved,
+                     const Gradients& gradients) {
+  kernels::BackwardParams<T> params;
+  const bool packed = call.packed();
+  fill_inputs(call, positions, params);
+  params.output = view_of<const T>(saved.output, packed);
+  params.lse = view_of<const T>(saved.lse, packed);
+  params.output_gradient = view_of<const T>(saved.output_gradient, packed);
+  if (saved.lse_gradient.has_value()) {
+    params.lse_gradient = view_of<const T>(*saved.lse_gradient, packed);
+  }
+  params.query_gradient = view_of<T>(gradients.query, packed);
+  params.key_gradient = view_of<T>(gradients.key, packed);
+  params.value_gradient = view_of<T>(gradients.value, packed);
+  if (gradients.bias.dim() > 1) {
+    const auto [batch, head, row, column] = element_strides(gradients.bias);
+    params.bias_gradient = {gradients.bias.mutable_data_ptr<T>(), batch, head, row, column};
+  }
+  run_on_threads(params);
+}
+
+TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
+                    const OptionalTensor& lse_gradient, const at::Tensor& output,
+                    const at::Tensor& lse, bool bias_gradient) {
+  check_call(call);
+  check_backward(call, output_gradient, lse_gradient, output, lse);
+  const Positions positions = read_positions(call);
+  Gradients gradients = allocate_gradients(call, bias_gradient);
+  if (positions.leaves_queries_out(call.query.size(0))) gradients.query.zero_();
+  if (positions.leaves_keys_out(call.key.size(0))) {
+    gradients.key.zero_();
+    gradients.value.zero_();
+  }
+  const at::Tensor rows = output.stride(-1) == 1 ? output : output.contiguous();
+  const Saved saved{output_gradient, lse_gradient, rows, lse};
+  if (call.query.scalar_type() == at::kFloat) {
+    launch_backward<float>(call, positions, saved, gradients);
+  } else {
+    launch_backward<double>(call, positions, saved, gradients);
+  }
+  if (bias_gradient) gradients.bias = gradients.bias.to(call.options.bias->scalar_type());
+  return {gradients.query, gradients.key, gradients.value, gradients.bias};
+}
+
+template <typename T>
+void launch_weights(const Call& call, const Positions& positions, const at::Tensor& lse,
+                    const at::Tensor& weights) {
+  kernels::WeightsParams<T> params;
+  fill_inputs(call, positions, params);
+  params.lse = view_of<const T>(lse, call.packed());
+  params.weights = view_of<T>(weights, false);
+  run_on_threads(params);
+}
+
+at::Tensor weights(const Call& call, const at::Tensor& lse) {
+  check_call(call);
+  check_lse(call, lse);
+  const Positions positions = read_positions(call);
+  if (call.packed()) {
+    const Packing& packing = *call.packing;
+    TORCH_CHECK_VALUE(packing.max_query >= positions.sequences.query_rows &&
+                          packing.max_key >= positions.sequences.key_rows,
+                      "attention_weights: max_query and max_key are ", packing.max_query, " and ",
+                      packing.max_key, "; they are the sizes of the result, at least the longest ",
+                      "sequences, ", positions.sequences.query_rows, " and ",
+                      positions.sequences.key_rows);
+  }
+  const at::Tensor weights = zero_weights(call);
+  if (call.query.scalar_type() == at::kFloat) {
+    launch_weights<float>(call, positions, lse, weights);
+  } else {
+    launch_weights<double>(call, positions, lse, weights);
+  }
+  return weights;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(headwise, CPU, m) {
+  m.impl("attention_forward", TORCH_FN(Padded<&forward>::call));
+  m.impl("attention_packed_forward", TORCH_FN(Packed<&forward>::call));
+  m.impl("attention_backward", TORCH_FN(Padded<&backward>::call));
+  m.impl("attention_packed_backward", TORCH_FN(Packed<&backward>::call));
+  m.impl("attention_weights", TORCH_FN(padded_weights<&weights>));
+  m.impl("attention_weights_packed", TORCH_FN(packed_weights<&weights>));
+}
+
+}  // namespace headwise::ops

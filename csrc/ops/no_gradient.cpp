@@ -1,0 +1,102 @@
+// Ops without a derivative say so when one is asked of them; a silently missing gradient would
+// train on noise.
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/library.h>
+
+#include "csrc/ops/dispatch.h"
+
+namespace headwise::ops {
+
+namespace {
+
+using torch::autograd::variable_list;
+
+/// Ties results to a node that raises `message` when it is differentiated.
+template <typename... Inputs>
+void refuse_gradient(const variable_list& results, const char* message, const Inputs&... inputs) {
+  if (!torch::autograd::compute_requires_grad(inputs...)) return;
+  const std::shared_ptr<torch::autograd::Node> node(
+      new torch::autograd::Error(message, torch::autograd::collect_next_edges(inputs...)),
+      torch::autograd::deleteNode);
+  for (const at::Tensor& result : results) torch::autograd::set_history(result, node);
+}
+
+at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
+
+TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
+                    const OptionalTensor& lse_gradient, const at::Tensor& output,
+                    const at::Tensor& lse, bool bias_gradient) {
+  TensorQuad result;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    result = BackwardOp::call(call, output_gradient, lse_gradient, output, lse, bias_gradient);
+  }
+  const auto& [query, key, value, bias] = result;
+  refuse_gradient({query, key, value, bias},
+                  "attention: double backward is not supported, and the gradient of attention was "
+                  "differentiated again",
+                  output_gradient, or_undefined(lse_gradient), call.query, call.key, call.value,
+                  or_undefined(call.options.bias));
+  return result;
+}
+
+at::Tensor weights(const Call& call, const at::Tensor& lse) {
+  at::Tensor result;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    result = call_weights(call, lse);
+  }
+  refuse_gradient({result},
+                  "attention_weights: the weights are for looking at and have no derivative", lse,
+                  call.query, call.key, or_undefined(call.options.bias));
+  return result;
+}
+
+TensorPair decode(const at::Tensor& query, const at::Tensor& key_cache,
+                  const at::Tensor& value_cache, const at::Tensor& lengths, bool causal,
+                  at::OptionalIntArrayRef window, const OptionalTensor& bias,
+                  const OptionalTensor& hide, const OptionalTensor& beam_index,
+                  std::optional<double> scale) {
+  TensorPair result;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    static const auto op = find_op<DecodeSignature>("headwise::attention_decode");
+    result = op.call(query, key_cache, value_cache, lengths, causal, window, bias, hide, beam_index,
+                     scale);
+  }
+  refuse_gradient({std::get<0>(result), std::get<1>(result)},
+                  "attention_decode: decoding with a cache is for inference and has no derivative",
+                  query, key_cache, value_cache, or_undefined(bias));
+  return result;
+}
+
+void cache_append(const at::Tensor& key_cache, const at::Tensor& value_cache, const at::Tensor& key,
+                  const at::Tensor& value, const at::Tensor& lengths,
+                  std::optional<c10::SymInt> max_length) {
+  TORCH_CHECK(!torch::autograd::compute_requires_grad(key_cache, value_cache, key, value),
+              "cache_append: a tensor came that requires a gradient; the cache is for inference, "
+              "call it under no_grad or inference_mode");
+  const at::AutoDispatchBelowAutograd below_autograd;
+  static const auto op = find_op<CacheAppendSignature>("headwise::cache_append");
+  op.call(key_cache, value_cache, key, value, lengths, max_length);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(headwise, Autograd, m) {
+  m.impl("attention_backward", TORCH_FN(Padded<&backward>::call));
+  m.impl("attention_packed_backward", TORCH_FN(Packed<&backward>::call));
+  m.impl("attention_weights", TORCH_FN(padded_weights<&weights>));
+  m.impl("attention_weights_packed", TORCH_FN(packed_weights<&weights>));
+  m.impl("attention_decode", TORCH_FN(decode));
+  m.impl("cache_append", TORCH_FN(cache_append));
+}
+
+// Counts the versions of the caches, so that autograd notices a change of a tensor it has saved.
+TORCH_LIBRARY_IMPL(headwise, ADInplaceOrView, m) {
+  m.impl("cache_append", torch::autograd::autogradNotImplementedInplaceOrViewFallback());
+}
+
+}  // namespace headwise::ops
