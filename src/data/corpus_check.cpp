@@ -53,7 +53,9 @@ void check_equal_lines(const TextFile& source, const TextFile& target, const Che
       source_lengths.push_back(count_characters(a));
       target_lengths.push_back(count_characters(b));
       if (a == b) report.copied.add(line);
-      if (!seen.insert(a + '\n' + b).second) report.duplicate.add(line);
+      std::string both = a;
+      both.append(1, '\n').append(b);
+      if (!seen.insert(std::move(both)).second) report.duplicate.add(line);
       if (options.subword != nullptr) {
         drop = drop_reason(options.subword->source.encode(a), options.subword->target.encode(b),
                            options.limits);
@@ -114,7 +116,7 @@ std::vector<NamedFinding> findings(const FileReport& report) {
   return {
       {"blank", "empty lines", &report.blank},
       {"too_many_characters", "lines with too many characters", &report.too_many_characters},
-      {"too_many_pieces", "lines with too many pieces", &report.too_many_pieces},
+      {"too_many_pieces", "lines with too many pieces", &report.too_many_pieces, true},
       {"invalid_utf8", "invalid UTF-8 sequences", &report.invalid_utf8},
       {"nul", "NUL bytes", &report.nul},
       {"carriage_return", "carriage returns inside a line", &report.carriage_return},
@@ -124,7 +126,7 @@ std::vector<NamedFinding> findings(const FileReport& report) {
       {"line_separator", "line separators (U+2028)", &report.line_separator},
       {"paragraph_separator", "paragraph separators (U+2029)", &report.paragraph_separator},
       {"duplicate", "lines that repeat an earlier one", &report.duplicate},
-      {"unknown_pieces", "lines with unknown pieces", &report.unknown_pieces},
+      {"unknown_pieces", "lines with unknown pieces", &report.unknown_pieces, true},
   };
 }
 

@@ -53,6 +53,7 @@ struct NamedFinding {
   const char* key;
   const char* words;
   const Finding* finding;
+  bool needs_model = false;  // counts nothing without a subword model
 };
 std::vector<NamedFinding> findings(const FileReport& report);
 
