@@ -1,4 +1,5 @@
-// The safetensors format: named tensors in one file. Torch-free; reading trusts nothing in the file.
+// The safetensors format: named tensors in one file. Torch-free; reading trusts nothing in the
+// file.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +35,11 @@ class SafetensorsFile {
  public:
   /// @throws UserError naming the path and what is wrong.
   explicit SafetensorsFile(const std::filesystem::path& path);
+  SafetensorsFile(SafetensorsFile&&) = default;
+  SafetensorsFile& operator=(SafetensorsFile&&) = default;
+  SafetensorsFile(const SafetensorsFile&) = delete;  // the views point into bytes_
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
