@@ -16,8 +16,8 @@ constexpr uint64_t kClosedPercent = 45, kLongPercent = 35;
 
 // Syllables can meet in a word of the lexicon, or in one nobody should be called.
 constexpr auto kNoNames = std::to_array<std::string_view>(
-    {"Seven", "Like", "Likes", "Make", "Makes", "Take", "Takes", "Bake", "Bakes", "Move", "Moves",
-     "Satan", "Semen", "Sodom", "Demon", "Nude", "Nudes"});
+    {"Bake", "Bakes", "Buses", "Like",  "Likes", "Made", "Make",  "Makes", "Move",  "Moves",
+     "Nine", "Seven", "Take",  "Takes", "Demon", "Nude", "Nudes", "Satan", "Semen", "Sodom"});
 
 std::string invent(Random& random) {
   const int syllables = random.percent(kLongPercent) ? 3 : 2;
