@@ -1,5 +1,4 @@
 // headwise evaluate HYPOTHESES REFERENCES: BLEU and chrF of a translation.
-
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -82,12 +82,12 @@ TEST(Chrf, AveragesTheOrdersBothSidesHave) {
 }
 
 TEST(Scores, SignaturesSayHowTheScoreWasMade) {
-  EXPECT_EQ(bleu({"a"}, {"a"}).signature,
-            "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:headwise-0.1.0");
+  const std::string version = "|version:headwise-" HEADWISE_VERSION;
+  EXPECT_EQ(bleu({"a"}, {"a"}).signature, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" + version);
   const std::string signature = chrf({"a"}, {"a"}, {.lowercase = true}).signature;
-  EXPECT_EQ(signature, "nrefs:1|case:lc|eff:yes|nc:6|nw:0|space:no|version:headwise-0.1.0");
+  EXPECT_EQ(signature, "nrefs:1|case:lc|eff:yes|nc:6|nw:0|space:no" + version);
   EXPECT_EQ(signature_with_bootstrap(signature, 1000, 7),
-            "nrefs:1|bs:1000|seed:7|case:lc|eff:yes|nc:6|nw:0|space:no|version:headwise-0.1.0");
+            "nrefs:1|bs:1000|seed:7|case:lc|eff:yes|nc:6|nw:0|space:no" + version);
 }
 
 TEST(Interval, OnePairHasNoSpread) {
