@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "csrc/nn/multi_head_attention.h"
@@ -79,7 +80,8 @@ CrossCache MultiHeadAttentionImpl::cross_cache(const at::Tensor& key, const at::
                     " is shorter than the longest sentence, ", longest);
 
   const at::Tensor position = packed_positions(key_starts, key.size(0));
-  const at::Tensor sentence = at::repeat_interleave(lengths.to(at::kLong), key.size(0));
+  const at::Tensor sentence = at::repeat_interleave(
+      lengths.to(at::kLong), /*output_size=*/std::optional<int64_t>(key.size(0)));
   const auto unpacked = [&](const at::Tensor& heads) {
     at::Tensor padded =
         at::zeros({sentences, heads.size(1), max_key, heads.size(2)}, heads.options());
