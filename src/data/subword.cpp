@@ -148,6 +148,11 @@ bool library_checks_models() {
   return std::tie(major, minor, patch) >= std::make_tuple(0, 2, 1);
 }
 
+void require_piece(const sentencepiece::SentencePieceProcessor& processor, int32_t id) {
+  if (id >= 0 && id < processor.GetPieceSize()) return;
+  throw std::out_of_range(text_of("piece ", id, " of a vocabulary of ", processor.GetPieceSize()));
+}
+
 }  // namespace
 
 Subword Subword::from_bytes(const std::string& bytes, const std::string& name) {
@@ -205,23 +210,15 @@ Ids Subword::encode(const std::string& line) const {
 }
 
 std::string Subword::decode(const Ids& ids) const {
-  std::vector<int> visible;
-  for (const int32_t id : ids) {
-    if (id < 0 || id >= size()) {
-      throw std::out_of_range(text_of("piece ", id, " of a vocabulary of ", size()));
-    }
-    if (!processor_->IsControl(id)) visible.push_back(id);
-  }
-  std::string text;
-  const auto status = processor_->Decode(visible, &text);
+  for (const int32_t id : ids) require_piece(*processor_, id);
+  std::string text;  // SentencePiece leaves control ids out by itself
+  const auto status = processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
   if (!status.ok()) throw std::runtime_error(text_of("SentencePiece: ", status.message()));
   return text;
 }
 
 std::string Subword::piece(int32_t id) const {
-  if (id < 0 || id >= size()) {
-    throw std::out_of_range(text_of("piece ", id, " of a vocabulary of ", size()));
-  }
+  require_piece(*processor_, id);
   return processor_->IdToPiece(id);
 }
 

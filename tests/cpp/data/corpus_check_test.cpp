@@ -102,8 +102,11 @@ TEST(CheckFile, PiecesNeedAModel) {
   settings.vocabulary = 9;
   const Subword model = Subword::train({&lines}, settings);
   CheckOptions options;
-  options.limits.max_length = 8;
   const TextFile text = text_of_bytes("aa\naa z\n\naa bb cc aa bb cc aa bb cc aa bb cc\n");
+  const auto longest = static_cast<int64_t>(model.encode(text.lines[3]).size());
+  options.limits.max_length = longest + 1;  // just fits with the end token
+  EXPECT_EQ(check_file("f", text, options, &model).too_many_pieces.count, 0);
+  options.limits.max_length = longest;
   const FileReport report = check_file("f", text, options, &model);
   expect_places(report.unknown_pieces, 1, {{2, 0}});
   expect_places(report.too_many_pieces, 1, {{4, 0}});
