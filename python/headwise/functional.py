@@ -296,7 +296,7 @@ def attention_weights_packed(
     Returns:
         (B, H, max_query, max_key), 0 past each sequence's lengths.
     """
-    return torch.ops.headwise.attention_packed_weights(
+    return torch.ops.headwise.attention_weights_packed(
         query,
         key,
         lse,

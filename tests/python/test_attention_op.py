@@ -198,7 +198,7 @@ def test_decode_with_cache_equals_attention_at_once():
         close(got, want[:, :, begin:end])
         begin = end
     before = key_cache.clone()
-    with pytest.raises((RuntimeError, ValueError), match="12"):
+    with pytest.raises((RuntimeError, ValueError), match="lengths"):
         headwise.cache_append(
             key_cache, value_cache, k[:, :, :4], v[:, :, :4], torch.tensor([9, 9])
         )
@@ -309,7 +309,7 @@ def test_opcheck(transposed):
 
 
 def test_defaults_of_python_and_schema_agree():
-    for name in ("attention", "attention_packed", "attention_decode", "cache_append"):
+    for name in set(headwise.__all__) - {"nn", "scaled_dot_product_attention"}:
         parameters = inspect.signature(getattr(headwise, name)).parameters
         schema = getattr(OPS, name).default._schema
         arguments = {argument.name: argument for argument in schema.arguments}
