@@ -133,8 +133,8 @@ TEST(Ngrams, CommonOnesEqualThoseOfCountTables) {
     for (int64_t order = 1; order <= 6; ++order) {
       const auto table = [order](const std::vector<uint32_t>& symbols) {
         std::map<std::vector<uint32_t>, int64_t> counts;
-        for (size_t i = 0; i + order <= symbols.size(); ++i) {
-          ++counts[{symbols.begin() + i, symbols.begin() + i + order}];
+        for (auto end = symbols.begin(); end != symbols.end(); ++end) {
+          if (end - symbols.begin() + 1 >= order) ++counts[{end + 1 - order, end + 1}];
         }
         return counts;
       };
