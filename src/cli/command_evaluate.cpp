@@ -86,9 +86,9 @@ void print_text(const Scores& scores) {
   print(text_of("BLEU|", bleu.signature, " = ", log::fixed(bleu.score, 2),
                 interval_text(scores.bleu_interval), " ", log::fixed(p[0], 1), "/",
                 log::fixed(p[1], 1), "/", log::fixed(p[2], 1), "/", log::fixed(p[3], 1)));
-  print(text_of(" (BP = ", log::fixed(bleu.brevity_penalty, 3),
-                " ratio = ", log::fixed(length_ratio(bleu), 3),
-                " hyp_len = ", bleu.hypothesis_length, " ref_len = ", bleu.reference_length, ")\n"));
+  print(text_of(" (BP = ", log::fixed(bleu.brevity_penalty, 3), " ratio = ",
+                log::fixed(length_ratio(bleu), 3), " hyp_len = ", bleu.hypothesis_length,
+                " ref_len = ", bleu.reference_length, ")\n"));
   print(text_of("chrF2|", scores.chrf.signature, " = ", log::fixed(scores.chrf.score, 2),
                 interval_text(scores.chrf_interval), "\n"));
 }
