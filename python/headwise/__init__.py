@@ -11,14 +11,13 @@ means True = hidden. `headwise.nn.MultiHeadAttention` is the module on top of th
 
 from headwise import _library  # first: loads torch, then the op library  # isort: skip
 from headwise import nn
+from headwise.decoding import attention_decode, cache_append
 from headwise.drop_in import scaled_dot_product_attention
 from headwise.functional import (
     attention,
-    attention_decode,
     attention_packed,
     attention_weights,
     attention_weights_packed,
-    cache_append,
 )
 
 __version__ = _library.VERSION

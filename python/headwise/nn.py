@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from headwise._library import KeyValueCache
-from headwise.functional import Window, attention, attention_decode, attention_weights
+from headwise.decoding import attention_decode
+from headwise.functional import Window, attention, attention_weights
 
 __all__ = ["KeyValueCache", "MultiHeadAttention"]
 
