@@ -1,8 +1,9 @@
 #include "src/cli/check_report.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <nlohmann/json.hpp>
+
+#include "src/config/error.h"
+#include "src/log/log.h"
 
 namespace headwise::cli {
 namespace {
@@ -15,8 +16,8 @@ std::string places(const data::Finding& finding) {
   std::string text = !whole_lines ? "" : finding.count == 1 ? "line " : "lines ";
   const char* comma = "";
   for (const data::Place& place : finding.first) {
-    text += whole_lines ? fmt::format("{}{}", comma, place.line)
-                        : fmt::format("{}line {} at byte {}", comma, place.line, place.byte);
+    text += whole_lines ? text_of(comma, place.line)
+                        : text_of(comma, "line ", place.line, " at byte ", place.byte);
     comma = ", ";
   }
   return text + (finding.count > static_cast<int64_t>(finding.first.size()) ? " …" : "");
@@ -24,37 +25,37 @@ std::string places(const data::Finding& finding) {
 
 std::string finding_line(const char* words, const data::Finding& finding) {
   if (finding.count == 0) return "";
-  return fmt::format("  {}: {} ({})\n", words, finding.count, places(finding));
+  return text_of("  ", words, ": ", finding.count, " (", places(finding), ")\n");
 }
 
 std::string text_of_file(const data::FileReport& file) {
-  std::string text = fmt::format("{}: lines {}, characters {} (longest line {}), bytes {}{}\n",
-                                 file.path, file.lines, file.characters, file.longest, file.bytes,
-                                 file.gzip ? " unpacked from gzip" : "");
+  std::string text = text_of(file.path, ": lines ", file.lines, ", characters ", file.characters,
+                             " (longest line ", file.longest, "), bytes ", file.bytes,
+                             file.gzip ? " unpacked from gzip" : "", "\n");
   if (file.byte_order_mark) text += "  begins with a byte-order mark (not part of the text)\n";
   if (file.crlf_line_ends > 0) {
-    text += fmt::format("  lines that end with CR LF, read like LF: {}\n", file.crlf_line_ends);
+    text += text_of("  lines that end with CR LF, read like LF: ", file.crlf_line_ends, "\n");
   }
   if (!file.ends_with_newline) text += "  the last line has no line feed (read all the same)\n";
   for (const data::NamedFinding& named : data::findings(file)) {
     text += finding_line(named.words, *named.finding);
   }
-  if (file.pieces > 0) text += fmt::format("  pieces: {}\n", file.pieces);
+  if (file.pieces > 0) text += text_of("  pieces: ", file.pieces, "\n");
   return text;
 }
 
 std::string text_of_dropped(const CheckedCorpus& corpus) {
   const data::PairReport& pair = corpus.report.pair;
   const data::DropCounts& dropped = pair.dropped;
-  std::string text = fmt::format("pairs: {}; training uses {} and drops {}", pair.source_lines,
-                                 pair.usable, dropped.total());
-  if (dropped.total() > 0) text += fmt::format(": {} with an empty side", dropped.empty);
+  std::string text = text_of("pairs: ", pair.source_lines, "; training uses ", pair.usable,
+                             " and drops ", dropped.total());
+  if (dropped.total() > 0) text += text_of(": ", dropped.empty, " with an empty side");
   if (!corpus.pieces) return text + " (lengths not counted: no subword model)\n";
   if (dropped.total() == 0) return text + "\n";
-  text += fmt::format(", {} longer than {} pieces", dropped.too_long, corpus.limits.max_length);
+  text += text_of(", ", dropped.too_long, " longer than ", corpus.limits.max_length, " pieces");
   if (corpus.limits.max_length_ratio > 0) {
-    text += fmt::format(", {} beyond the length ratio {}", dropped.length_ratio,
-                        corpus.limits.max_length_ratio);
+    text += text_of(", ", dropped.length_ratio, " beyond the length ratio ",
+                    corpus.limits.max_length_ratio);
   }
   return text + "\n";
 }
@@ -65,10 +66,10 @@ std::string text_of_pairs(const CheckedCorpus& corpus) {
   if (pair.source_lines == pair.target_lines) {
     const data::LengthRatios& ratios = pair.ratios;
     text += text_of_dropped(corpus);
-    text += fmt::format(
-        "  target characters per source character: least {:.2f}, 1 % {:.2f}, median {:.2f}, "
-        "99 % {:.2f}, greatest {:.2f}\n",
-        ratios.least, ratios.percent1, ratios.median, ratios.percent99, ratios.greatest);
+    text += text_of("  target characters per source character: least ", log::fixed(ratios.least, 2),
+                    ", 1 % ", log::fixed(ratios.percent1, 2), ", median ",
+                    log::fixed(ratios.median, 2), ", 99 % ", log::fixed(ratios.percent99, 2),
+                    ", greatest ", log::fixed(ratios.greatest, 2), "\n");
   }
   text += finding_line("lines that are empty on one side only", pair.one_side_blank);
   text += finding_line("pairs of very unequal length", pair.extreme_ratio);
@@ -132,10 +133,10 @@ ordered_json json_of(const data::PairReport& pair, bool pieces) {
 }  // namespace
 
 std::string text_of_check(const CheckedCorpus& corpus) {
-  std::string text = corpus.name.empty() ? "" : fmt::format("== {} text ==\n", corpus.name);
+  std::string text = corpus.name.empty() ? "" : text_of("== ", corpus.name, " text ==\n");
   text += text_of_file(corpus.report.source) + text_of_file(corpus.report.target);
   text += text_of_pairs(corpus);
-  for (const std::string& message : corpus.fatal) text += fmt::format("FATAL: {}\n", message);
+  for (const std::string& message : corpus.fatal) text += text_of("FATAL: ", message, "\n");
   if (corpus.fatal.empty()) text += "fit for training\n";
   return text;
 }

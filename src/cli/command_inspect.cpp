@@ -44,7 +44,8 @@ void print_state(const std::filesystem::path& checkpoint) {
   if (!std::filesystem::exists(checkpoint / io::kStateFile)) return;  // an average has none
   const io::RunState state = io::read_state(checkpoint / io::kStateFile);
   print(text_of("step          ", state.step, ", epoch ", state.position.epoch, ", ",
-                state.target_tokens, " target pieces, ", state.skipped_updates, " skipped updates\n"));
+                state.target_tokens, " target pieces, ", state.skipped_updates,
+                " skipped updates\n"));
   print(text_of("trained on    ", state.corpus, "\n"));
   print(text_of("trained with  ", state.machine.build, "; ", state.machine.cpu, "; ",
                 state.machine.threads, " threads\n"));
@@ -61,8 +62,7 @@ void add_inspect(CLI::App& app, Action& action) {
     bool tensors = false;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "Verify a checkpoint and print what it holds");
+  CLI::App* command = app.add_subcommand("inspect", "Verify a checkpoint and print what it holds");
   command->add_option("model", arguments->model, "a run's folder or one of its checkpoints")
       ->required();
   command->add_flag("--tensors", arguments->tensors, "also list every tensor with its shape");

@@ -82,7 +82,8 @@ class Printer {
       }
       std::string row;
       if (nbest_) row += text_of(number, '\t', rank + 1, '\t');
-      if (scores_) row += log::fixed(best.score, 6) + '\t' + log::fixed(best.log_probability, 6) + '\t';
+      if (scores_)
+        row += log::fixed(best.score, 6) + '\t' + log::fixed(best.log_probability, 6) + '\t';
       std::string text = best.text;
       std::replace(text.begin(), text.end(), '\n', ' ');  // one line in, one line out
       print(row + text + '\n');
@@ -140,7 +141,8 @@ void add_translate(CLI::App& app, Action& action) {
       ->add_option("--long-lines", arguments->long_lines,
                    "lines over the model's limit: split or refuse")
       ->check(CLI::IsMember({"split", "refuse"}));
-  command->add_option("--batch-tokens", arguments->batch_tokens, "source pieces translated together")
+  command
+      ->add_option("--batch-tokens", arguments->batch_tokens, "source pieces translated together")
       ->check(CLI::PositiveNumber);
   command->add_option("--threads", arguments->threads, "CPU threads; default: all cores")
       ->check(CLI::PositiveNumber);

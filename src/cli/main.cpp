@@ -1,4 +1,5 @@
-// The command `headwise`: declares the subcommands, runs the chosen one, turns errors into one line.
+// The command `headwise`: declares the subcommands, runs the chosen one, turns errors into one
+// line.
 #include <c10/util/Exception.h>
 
 #include <CLI/CLI.hpp>
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   cli::Action action;
   cli::add_corpus(app, action);
+  cli::add_check(app, action);
   cli::add_config(app, action);
   cli::add_train(app, action);
   cli::add_translate(app, action);

@@ -6,7 +6,8 @@
 namespace headwise::cli {
 
 /// Writes to standard output (buffered).
-/// @throws Interrupted{SIGPIPE} when the reader has gone, UserError for anything else (disk full …).
+/// @throws Interrupted{SIGPIPE} when the reader has gone, UserError for anything else (disk full
+/// …).
 void print(std::string_view text);
 
 /// Makes what was printed visible. Throws as print(); main() calls it once more at the end.

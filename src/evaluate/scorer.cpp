@@ -47,21 +47,19 @@ CorpusLoss corpus_loss(model::Transformer& model, const data::EncodedCorpus& cor
   at::NoGradGuard no_grad;
   model->eval();
   CorpusLoss total;
-  for_each_batch(corpus, batching, safe_point,
-                 [&](const data::Batch& batch, const std::vector<int64_t>&) {
-                   const model::Loss loss = model::linear_cross_entropy(
-                       hidden_states(model, batch), model->output_weight(), labels_of(batch),
-                       smoothing);
-                   total.nll += loss.nll;
-                   total.smoothed += loss.smoothed.item<double>();
-                   total.labels += int64_t(batch.labels.size());
-                 });
+  for_each_batch(
+      corpus, batching, safe_point, [&](const data::Batch& batch, const std::vector<int64_t>&) {
+        const model::Loss loss = model::linear_cross_entropy(
+            hidden_states(model, batch), model->output_weight(), labels_of(batch), smoothing);
+        total.nll += loss.nll;
+        total.smoothed += loss.smoothed.item<double>();
+        total.labels += int64_t(batch.labels.size());
+      });
   return total;
 }
 
 std::vector<double> score_pairs(model::Transformer& model, const data::EncodedCorpus& corpus,
-                                const data::BatcherOptions& batching,
-                                const SafePoint& safe_point) {
+                                const data::BatcherOptions& batching, const SafePoint& safe_point) {
   at::NoGradGuard no_grad;
   model->eval();
   std::vector<double> scores(size_t(corpus.size()));

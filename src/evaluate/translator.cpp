@@ -35,7 +35,8 @@ data::Packed pack_sources(const std::vector<data::Ids>& sources, int32_t eos) {
   return packed;
 }
 
-/// Adds a part's outputs to its line's: texts joined by a space, scores summed, n-best rank by rank.
+/// Adds a part's outputs to its line's: texts joined by a space, scores summed, n-best rank by
+/// rank.
 void append(TranslatedLine& line, const std::vector<Translation>& part) {
   if (line.nbest.empty()) {
     line.nbest = part;
@@ -62,8 +63,7 @@ Translator::Translator(model::Transformer model, data::Vocabularies vocabularies
 }
 
 std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>& lines,
-                                                  const SafePoint& safe_point,
-                                                  int64_t first_line) {
+                                                  const SafePoint& safe_point, int64_t first_line) {
   std::vector<Part> parts;
   std::vector<TranslatedLine> results(lines.size());
   const int64_t limit = options_.max_length - 1;  // room for the end token

@@ -10,8 +10,8 @@ namespace headwise::log {
 
 enum class Level { kInfo, kWarning };
 
-/// Time, level and message on standard error. The environment variable HEADWISE_LOG sets what is shown:
-/// trace, debug, info (default), warn, err, off.
+/// Time, level and message on standard error. The environment variable HEADWISE_LOG sets what is
+/// shown: trace, debug, info (default), warn, err, off.
 void set_up();
 
 void write(Level level, const std::string& message);

@@ -58,9 +58,8 @@ EncoderLayerImpl::EncoderLayerImpl(const config::ModelConfig& config, int64_t la
 }
 
 at::Tensor EncoderLayerImpl::forward(const at::Tensor& x, const nn::PackedSequences& sequences) {
-  const at::Tensor attended = self_attention_norm->apply(x, [&](const at::Tensor& y) {
-    return self_attention->forward_packed(y, y, y, sequences);
-  });
+  const at::Tensor attended = self_attention_norm->apply(
+      x, [&](const at::Tensor& y) { return self_attention->forward_packed(y, y, y, sequences); });
   return feed_forward_norm->apply(attended,
                                   [&](const at::Tensor& y) { return feed_forward->forward(y); });
 }
@@ -69,9 +68,10 @@ DecoderLayerImpl::DecoderLayerImpl(const config::ModelConfig& config, int64_t la
   self_attention = register_module(
       "self_attention", make_attention(config, decoder_shape(config, layer), rotary(config)));
   self_attention_norm = register_module("self_attention_norm", Residual(config));
-  // Rotary positions are relative positions of one sequence; between two languages they mean nothing.
-  cross_attention = register_module("cross_attention",
-                                    make_attention(config, cross_shape(config, layer), false));
+  // Rotary positions are relative positions of one sequence; between two languages they mean
+  // nothing.
+  cross_attention =
+      register_module("cross_attention", make_attention(config, cross_shape(config, layer), false));
   cross_attention_norm = register_module("cross_attention_norm", Residual(config));
   feed_forward = register_module("feed_forward", FeedForward(config));
   feed_forward_norm = register_module("feed_forward_norm", Residual(config));

@@ -1,4 +1,5 @@
-// Encoder and decoder layers on packed tokens (N, E): attention knows the sentences, nothing else does.
+// Encoder and decoder layers on packed tokens (N, E): attention knows the sentences, nothing else
+// does.
 #pragma once
 
 #include <torch/nn/cloneable.h>

@@ -27,8 +27,8 @@ void add_chunk(const at::Tensor& hidden, const at::Tensor& weight, const at::Ten
   const double log_sums = log_sum.sum(at::kDouble).item<double>();
   const double nll = log_sums - picked.sum(at::kDouble).item<double>();
   sums.nll += nll;
-  sums.smoothed += (1 - smoothing) * nll +
-                   smoothing * (log_sums - average.sum(at::kDouble).item<double>());
+  sums.smoothed +=
+      (1 - smoothing) * nll + smoothing * (log_sums - average.sum(at::kDouble).item<double>());
   if (!grad_hidden.defined()) return;
   at::Tensor& grad_scores = probabilities;
   grad_scores.sub_(smoothing / pieces);
@@ -57,8 +57,8 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor& scale = gradients[0];
-    return {saved[0] * scale, saved[1] * scale, at::Tensor(), at::Tensor(), at::Tensor(),
-            at::Tensor()};
+    return {saved[0] * scale, saved[1] * scale, at::Tensor(),
+            at::Tensor(),     at::Tensor(),     at::Tensor()};
   }
 };
 

@@ -13,9 +13,9 @@ struct Loss {
   double nll = 0;       // unsmoothed, natural log: exp(nll / N) is the perplexity
 };
 
-/// hidden (N, E), weight (V, E), labels (N) int64. The N × V scores never exist at once: gradients of
-/// a chunk are made right after its scores, so a backward pass only scales them.
-/// Smoothing spreads ε evenly over all V pieces (Szegedy et al. 2016); packed batches hold no padding.
+/// hidden (N, E), weight (V, E), labels (N) int64. The N × V scores never exist at once: gradients
+/// of a chunk are made right after its scores, so a backward pass only scales them. Smoothing
+/// spreads ε evenly over all V pieces (Szegedy et al. 2016); packed batches hold no padding.
 Loss linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                           const at::Tensor& labels, double smoothing);
 

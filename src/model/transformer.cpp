@@ -22,8 +22,8 @@ TransformerImpl::TransformerImpl(const config::ModelConfig& config, int64_t sour
     : config_(config) {
   const bool shared = config.embeddings == config::Embeddings::kShared;
   TORCH_CHECK(!shared || source_vocabulary == target_vocabulary,
-              "shared embeddings need one vocabulary; got ", source_vocabulary,
-              " source and ", target_vocabulary, " target pieces");
+              "shared embeddings need one vocabulary; got ", source_vocabulary, " source and ",
+              target_vocabulary, " target pieces");
   const auto embedding = [&](int64_t pieces) {
     return torch::nn::Embedding(torch::nn::EmbeddingOptions(pieces, config.width));
   };
@@ -47,24 +47,24 @@ TransformerImpl::TransformerImpl(const config::ModelConfig& config, int64_t sour
   }
   if (!config.tied_output) {
     output = register_module(
-        "output", torch::nn::Linear(
-                      torch::nn::LinearOptions(config.width, target_vocabulary).bias(false)));
+        "output",
+        torch::nn::Linear(torch::nn::LinearOptions(config.width, target_vocabulary).bias(false)));
   }
   initialise();
 }
 
 void TransformerImpl::initialise() {
   torch::NoGradGuard no_grad;
-  // Attention initialises itself. Embeddings are scaled by sqrt(E) on the way in, so that tied output
-  // scores start near unit variance.
+  // Attention initialises itself. Embeddings are scaled by sqrt(E) on the way in, so that tied
+  // output scores start near unit variance.
   const double deviation = 1.0 / std::sqrt(double(config_.width));
   torch::nn::init::normal_(source_embedding->weight, 0.0, deviation);
   if (config_.embeddings == config::Embeddings::kSeparate) {
     torch::nn::init::normal_(target_embedding->weight, 0.0, deviation);
   }
   for (auto& item : named_parameters()) {
-    const bool dense = item.key().find("feed_forward.") != std::string::npos ||
-                       item.key() == "output.weight";
+    const bool dense =
+        item.key().find("feed_forward.") != std::string::npos || item.key() == "output.weight";
     if (!dense) continue;
     if (item.value().dim() == 2) {
       torch::nn::init::xavier_uniform_(item.value());

@@ -12,8 +12,8 @@
 
 namespace headwise::train {
 
-/// Adam (Kingma & Ba 2015; weight decay added to the gradient) or AdamW (Loshchilov & Hutter 2019) by
-/// torch's fused CPU kernel. Moments have the names of their parameters.
+/// Adam (Kingma & Ba 2015; weight decay added to the gradient) or AdamW (Loshchilov & Hutter 2019)
+/// by torch's fused CPU kernel. Moments have the names of their parameters.
 class Optimizer {
  public:
   Optimizer(const io::Tensors& parameters, const config::OptimizerConfig& options);

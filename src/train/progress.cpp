@@ -22,9 +22,8 @@ std::string formatted(const char* format, Values... values) {
 
 std::string duration(double seconds) {
   const long total = std::lround(seconds);
-  return total >= 3600
-             ? formatted("%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60)
-             : formatted("%ld:%02ld", total / 60, total % 60);
+  return total >= 3600 ? formatted("%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60)
+                       : formatted("%ld:%02ld", total / 60, total % 60);
 }
 
 size_t terminal_width() {

@@ -1,4 +1,5 @@
-// What a person sees of a run: one line that renews itself on a terminal, plain log lines elsewhere.
+// What a person sees of a run: one line that renews itself on a terminal, plain log lines
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,14 @@ namespace headwise::train {
 /// A moment of a run, averaged over the updates since the last one shown.
 struct Progress {
   int64_t step = 0;
-  double epoch = 0;             // passes over the data, with fraction
-  double loss = 0;              // label-smoothed, per target piece
-  double nll = 0;               // unsmoothed
+  double epoch = 0;  // passes over the data, with fraction
+  double loss = 0;   // label-smoothed, per target piece
+  double nll = 0;    // unsmoothed
   double learning_rate = 0;
   double gradient_norm = 0;
-  double tokens_per_second = 0; // source + target pieces, end tokens included
-  double padding_share = 0;     // of the positions a padded batch would hold; packed, none is computed
-  double remaining_seconds = 0; // until the nearest stop; < 0: unknown
+  double tokens_per_second = 0;  // source + target pieces, end tokens included
+  double padding_share = 0;  // of the positions a padded batch would hold; packed, none is computed
+  double remaining_seconds = 0;  // until the nearest stop; < 0: unknown
 };
 
 std::string line_of(const Progress& progress);

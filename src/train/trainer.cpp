@@ -168,12 +168,10 @@ bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, Upda
     const data::Batch& batch = batches[i];
     at::manual_seed(micro_batch_seed(config_.train.seed, parts_.state.micro_batches + int64_t(i)));
     model::Transformer& model = parts_.model;
-    const at::Tensor hidden =
-        model->decode(evaluate::tensors_of(batch.target),
-                      model->encode(evaluate::tensors_of(batch.source)));
-    const model::Loss loss =
-        model::linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(batch),
-                                    config_.train.label_smoothing);
+    const at::Tensor hidden = model->decode(evaluate::tensors_of(batch.target),
+                                            model->encode(evaluate::tensors_of(batch.source)));
+    const model::Loss loss = model::linear_cross_entropy(
+        hidden, model->output_weight(), evaluate::labels_of(batch), config_.train.label_smoothing);
     const double smoothed = loss.smoothed.item<double>();
     if (!std::isfinite(smoothed)) return false;
     (loss.smoothed / double(sums.labels)).backward();
@@ -194,8 +192,9 @@ void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::st
   line_.finish();
   if (config_.train.on_non_finite == config::OnNonFinite::kStop) {
     if (last_saved_ != state.step) save();
-    throw UserError(message + "; the weights before it are saved. Stopped because "
-                              "train.on_non_finite = \"stop\"");
+    throw UserError(message +
+                    "; the weights before it are saved. Stopped because "
+                    "train.on_non_finite = \"stop\"");
   }
   log::warn(message, "; this update is skipped");
   if (state.consecutive_skipped >= config_.train.max_non_finite) {
@@ -259,9 +258,9 @@ void Trainer::validate(const SafePoint& safe_point, bool counts_for_patience) {
   }
   const bool by_bleu = config_.validation.best_by == config::BestBy::kBleu && result.bleu;
   const double value = by_bleu ? *result.bleu : result.nll;
-  const bool better = std::isfinite(value) &&
-                      (state.best_step == 0 || (by_bleu ? value > state.best_value
-                                                        : value < state.best_value));
+  const bool better =
+      std::isfinite(value) &&
+      (state.best_step == 0 || (by_bleu ? value > state.best_value : value < state.best_value));
   improved_ = better && all_finite(io::parameters_of(*parts_.model));
   state.last_validated = state.step;
   if (improved_) {
@@ -305,8 +304,7 @@ void Trainer::average_last() {
   if (int64_t(newest.size()) > wanted) newest.erase(newest.begin(), newest.end() - wanted);
   const std::string name = text_of("average-", newest.size());
   io::write_average(newest, parts_.folder / name);
-  log::info("mean of the last ", newest.size(), " checkpoints: ",
-            (parts_.folder / name).string());
+  log::info("mean of the last ", newest.size(), " checkpoints: ", (parts_.folder / name).string());
 }
 
 std::optional<std::string> Trainer::stop_reason() const {

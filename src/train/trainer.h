@@ -19,8 +19,8 @@ namespace headwise::train {
 
 class Trainer {
  public:
-  /// Resumes from `checkpoint` when given: weights, moments and averages are read, `parts.state` must
-  /// already hold its counters.
+  /// Resumes from `checkpoint` when given: weights, moments and averages are read, `parts.state`
+  /// must already hold its counters.
   Trainer(RunParts parts, const std::optional<std::filesystem::path>& checkpoint);
 
   /// Trains until a stop. @throws Interrupted after saving, when `safe_point` throws it;

@@ -40,8 +40,7 @@ ValidationResult validate(model::Transformer& model, const data::Vocabularies& v
     scoring.lowercase = config.validation.lowercase;
     result.bleu = metrics::bleu(outputs, text.target, scoring).score;
   }
-  result.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
 
