@@ -21,6 +21,8 @@ TEST(Mistakes, UnknownKeysNameTheNearestKnownOne) {
       {"[train]\nmodel.width = 4", "train.model.width", "model.width"},
       {"[train]\nbatch_token = 4", "train.batch_token", "train.batch_tokens"},
       {"\n\"model.width\" = 4", "\"model.width\"", "model.width"},
+      {"[model]\nseed = 4", "model.seed", "train.seed"},
+      {"[optimizer]\nkeep = 4", "optimizer.keep", "checkpoint.keep"},
       {"[subword]\ntyp = 'bpe'", "subword.typ", "subword.type"},
   };
   for (const auto& c : cases) {
