@@ -44,10 +44,9 @@ variable_list tensors_of(const Call& call) {
 
 constexpr size_t kPaddedTensors = 9;
 
-void save(AutogradContext* ctx, const Call& call, const TensorPair& result) {
+void save(AutogradContext* ctx, const Call& call, const at::Tensor& lse) {
   variable_list saved = tensors_of(call);
-  saved.push_back(std::get<0>(result));
-  saved.push_back(std::get<1>(result));
+  saved.push_back(lse);
   ctx->save_for_backward(std::move(saved));
   const AttentionOptions& o = call.options;
   ctx->saved_data["causal"] = o.causal;
@@ -100,24 +99,26 @@ struct Attention : torch::autograd::Function<Attention> {
     ctx->set_materialize_grads(false);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const TensorPair result = ForwardOp::call(call);
-    save(ctx, call, result);
+    save(ctx, call, std::get<1>(result));
     return {std::get<0>(result), std::get<1>(result)};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const variable_list saved = ctx->get_saved_variables();
     const Call call = restore(ctx, saved);
-    const at::Tensor &output = saved[saved.size() - 2], &lse = saved.back();
+    const at::Tensor& lse = saved.back();
     at::Tensor output_gradient = gradients[0];
-    if (!output_gradient.defined()) {
-      output_gradient = output.new_zeros({}).expand_symint(output.sym_sizes());
+    if (!output_gradient.defined()) {  // only the log-sum-exp was used
+      std::vector<c10::SymInt> sizes = call.query.sym_sizes().vec();
+      sizes.back() = call.value.sym_sizes().back();
+      output_gradient = call.query.new_zeros({}).expand_symint(sizes);
     }
     OptionalTensor lse_gradient;
     if (gradients[1].defined()) lse_gradient = gradients[1];
     constexpr size_t kBiasEdge = 3;
     const bool bias_gradient = call.options.bias.has_value() && ctx->needs_input_grad(kBiasEdge);
     auto [query, key, value, bias] =
-        BackwardOp::call(call, output_gradient, lse_gradient, output, lse, bias_gradient);
+        BackwardOp::call(call, output_gradient, lse_gradient, lse, bias_gradient);
     return {query, key, value, bias_gradient ? bias : at::Tensor(), at::Tensor()};
   }
 };

@@ -10,11 +10,10 @@ namespace headwise::ops {
 /// @throws c10::ValueError naming the argument, what came and what is required.
 void check_call(const Call& call);
 
-/// The tensors that come back from a forward pass and with it into backward or weights.
+/// What a forward pass gave and what comes from above.
 void check_lse(const Call& call, const at::Tensor& lse);
 void check_backward(const Call& call, const at::Tensor& output_gradient,
-                    const OptionalTensor& lse_gradient, const at::Tensor& output,
-                    const at::Tensor& lse);
+                    const OptionalTensor& lse_gradient, const at::Tensor& lse);
 
 /// Pieces that decoding shares.
 void check_kind(const char* name, const at::Tensor& tensor, int64_t dim, const at::Tensor& query);

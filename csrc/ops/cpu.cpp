@@ -44,7 +44,7 @@ TensorPair forward(const Call& call) {
 struct Saved {
   const at::Tensor& output_gradient;
   const OptionalTensor& lse_gradient;
-  const at::Tensor &output, &lse;
+  const at::Tensor& lse;
 };
 
 template <typename T>
@@ -53,7 +53,6 @@ void launch_backward(const Call& call, const Positions& positions, const Saved& 
   kernels::BackwardParams<T> params;
   const bool packed = call.packed();
   fill_inputs(call, positions, params);
-  params.output = view_of<const T>(saved.output, packed);
   params.lse = view_of<const T>(saved.lse, packed);
   params.output_gradient = view_of<const T>(saved.output_gradient, packed);
   if (saved.lse_gradient.has_value()) {
@@ -70,10 +69,9 @@ void launch_backward(const Call& call, const Positions& positions, const Saved& 
 }
 
 TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
-                    const OptionalTensor& lse_gradient, const at::Tensor& output,
-                    const at::Tensor& lse, bool bias_gradient) {
+                    const OptionalTensor& lse_gradient, const at::Tensor& lse, bool bias_gradient) {
   check_call(call);
-  check_backward(call, output_gradient, lse_gradient, output, lse);
+  check_backward(call, output_gradient, lse_gradient, lse);
   const Positions positions = read_positions(call);
   Gradients gradients = allocate_gradients(call, bias_gradient);
   if (positions.leaves_queries_out(call.query.size(0))) gradients.query.zero_();
@@ -81,8 +79,7 @@ TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
     gradients.key.zero_();
     gradients.value.zero_();
   }
-  const at::Tensor rows = output.stride(-1) == 1 ? output : output.contiguous();
-  const Saved saved{output_gradient, lse_gradient, rows, lse};
+  const Saved saved{output_gradient, lse_gradient, lse};
   if (call.query.scalar_type() == at::kFloat) {
     launch_backward<float>(call, positions, saved, gradients);
   } else {

@@ -109,7 +109,6 @@ struct ForwardParams : AttentionInputs<T> {
 
 template <typename T>
 struct BackwardParams : AttentionInputs<T> {
-  View<const T> output;           // (B, H, T_q, D_v), of the forward pass, column stride 1
   View<const T> lse;              // (B, H, T_q)
   View<const T> output_gradient;  // (B, H, T_q, D_v), any strides
   View<const T> lse_gradient;     // (B, H, T_q), any strides; null = zero

@@ -1,8 +1,10 @@
-// Backward pass. Weights are rebuilt from the log-sum-exp, one query row at a time. With P the
-// weights, F the dropout factors, g the gradient of the output o and of the log-sum-exp l:
-//   dV = (P F)^T g,   dS = P (F (g V^T) - g·o + dl),   dQ = scale dS K,   dK = scale dS^T Q, dBias
-//   = dS
-// One item owns the gradients of one key/value head of one sequence, so nothing is added
+// Backward pass, one query row at a time; the weights are rebuilt from the log-sum-exp. With P the
+// weights, F the dropout factors, g and e the gradients of output and log-sum-exp:
+//   W  = F (g V^T)                     gradient of the weights
+//   dS = P (W - sum(P W) + e)          gradient of the scores; dBias is its sum where the bias
+//   broadcasts dV = (P F)^T g,   dQ = scale dS K,   dK = scale dS^T Q
+// sum(P W) is taken over the row and not as output · g: the two errors of dS then cancel in the
+// sums. One item owns the gradients of one key/value head of one sequence, so nothing is added
 // concurrently.
 #include <algorithm>
 
@@ -52,18 +54,19 @@ RowGradient<T> differentiate(const BackwardParams<T>& params, Scratch<T>& scratc
                           params.value_width, scratch.output_gradient);
   T* weights = scratch.weights;
   scratch.rows.score(h, i, row.keys, row.query, weights);
-  cpu::exp_minus(weights, count, *params.lse.at(b, h, q));
-
-  const T* output = params.output.at(b, h, q);
-  T shift;
-  cpu::dot_rows(row.output_gradient, &output, 1, params.value_width, &shift);
-  if (params.lse_gradient.data != nullptr) shift -= *params.lse_gradient.at(b, h, q);
+  // The sum is 1 but for the rounding of the log-sum-exp, which is divided away.
+  const T sum = cpu::exp_minus(weights, count, *params.lse.at(b, h, q));
+  for (int64_t k = 0; k < count; ++k) weights[k] /= sum;
 
   T* gradient = scratch.score_gradient;
   cpu::dot_rows(row.output_gradient, row.keys.values, count, params.value_width, gradient);
-  scratch.rows.drop(h, i, row.keys, gradient);
+  scratch.rows.draw(h, i, row.keys);
+  scratch.rows.drop(row.keys, gradient);
+  T shift = 0;
+  for (int64_t k = 0; k < count; ++k) shift += weights[k] * gradient[k];
+  if (params.lse_gradient.data != nullptr) shift -= *params.lse_gradient.at(b, h, q);
   for (int64_t k = 0; k < count; ++k) gradient[k] = weights[k] * (gradient[k] - shift);
-  scratch.rows.drop(h, i, row.keys, weights);
+  scratch.rows.drop(row.keys, weights);
   return row;
 }
 

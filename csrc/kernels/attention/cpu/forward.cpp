@@ -39,7 +39,8 @@ void attend(const ForwardParams<T>& params, Scratch<T>& scratch, int64_t b, int6
   const T largest = *std::max_element(weights, weights + keys.count);
   const T sum = cpu::exp_minus(weights, keys.count, largest);
   lse = largest + std::log(sum);
-  scratch.rows.drop(h, i, keys, weights);
+  scratch.rows.draw(h, i, keys);
+  scratch.rows.drop(keys, weights);
   cpu::sum_rows(weights, keys.values, keys.count, params.value_width, output);
   for (int64_t d = 0; d < params.value_width; ++d) output[d] /= sum;
 }

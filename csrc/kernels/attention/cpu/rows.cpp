@@ -90,10 +90,12 @@ void Rows<T>::score(int64_t h, int64_t i, const VisibleKeys<T>& keys, const T* q
 }
 
 template <typename T>
-void Rows<T>::fill_factors(int64_t h, int64_t i, int64_t begin, int64_t end) const {
+void Rows<T>::draw(int64_t h, int64_t i, const VisibleKeys<T>& keys) const {
+  if (factors_ == nullptr || keys.count == 0) return;
+  const int64_t end = keys.columns[keys.count - 1] + 1;
   const T kept = static_cast<T>(dropout_scale(in_.dropout));
   const auto factor = [&](uint32_t half) { return half >= in_.dropout.threshold ? kept : T{0}; };
-  for (int64_t block = begin / kDropoutBlock; block * kDropoutBlock < end; ++block) {
+  for (int64_t block = keys.columns[0] / kDropoutBlock; block * kDropoutBlock < end; ++block) {
     for (int lane = 0; lane < 4; ++lane) {
       const Philox4 bits = dropout_bits(in_.dropout, b_ * in_.heads + h, i, block, lane);
       T* pair = factors_ + block * kDropoutBlock + 2 * lane;
@@ -106,9 +108,8 @@ void Rows<T>::fill_factors(int64_t h, int64_t i, int64_t begin, int64_t end) con
 }
 
 template <typename T>
-void Rows<T>::drop(int64_t h, int64_t i, const VisibleKeys<T>& keys, T* weights) const {
-  if (factors_ == nullptr || keys.count == 0) return;
-  fill_factors(h, i, keys.columns[0], keys.columns[keys.count - 1] + 1);
+void Rows<T>::drop(const VisibleKeys<T>& keys, T* weights) const {
+  if (factors_ == nullptr) return;
   for (int64_t k = 0; k < keys.count; ++k) weights[k] *= factors_[keys.columns[k]];
 }
 

@@ -39,13 +39,13 @@ class Rows {
   /// scores[k] = scale * query · key + bias for each visible key; `query` as query() returned it.
   void score(int64_t h, int64_t i, const VisibleKeys<T>& keys, const T* query, T* scores) const;
 
-  /// weights[k] *= the dropout factor of key k: 0 or 65536 / (65536 - threshold). No-op without
-  /// dropout.
-  void drop(int64_t h, int64_t i, const VisibleKeys<T>& keys, T* weights) const;
+  /// Draws the dropout factors of the row: 0 or 65536 / (65536 - threshold). No-op without dropout.
+  void draw(int64_t h, int64_t i, const VisibleKeys<T>& keys) const;
+
+  /// weights[k] *= the factor of key k, as drawn. No-op without dropout.
+  void drop(const VisibleKeys<T>& keys, T* weights) const;
 
  private:
-  void fill_factors(int64_t h, int64_t i, int64_t begin, int64_t end) const;
-
   const AttentionInputs<T>& in_;
   int64_t b_ = 0;
   Span query_span_, key_span_;
