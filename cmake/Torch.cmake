@@ -43,5 +43,7 @@ target_link_libraries(
                            "${HEADWISE_TORCH_LIB}/libc10.so" ${HEADWISE_TORCH_GOMP})
 # libtorch_cpu of a CUDA wheel needs libraries that lie in the wheel's nvidia folder; it finds them at
 # run time by its own RPATH, the linker need not.
-target_link_options(headwise_torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined
-                    -Wl,--disable-new-dtags)
+# libstdc++ comes first: the wheel's libraries export std::filesystem functions of another compiler's
+# library, and a program that finds those first crashes in remove_all.
+target_link_options(headwise_torch INTERFACE -Wl,--no-as-needed -lstdc++
+                    -Wl,--allow-shlib-undefined -Wl,--disable-new-dtags)
