@@ -1,10 +1,10 @@
 // headwise config: every key with its default, or what a file and --set resolve to.
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "src/cli/command.h"
+#include "src/cli/output.h"
 #include "src/config/error.h"
 #include "src/config/load.h"
 
@@ -25,10 +25,8 @@ void add_config(CLI::App& app, Action& action) {
   command->callback([options, &action] {
     action = [options] {
       const bool resolves = !options->file.empty();
-      std::cout << (resolves ? config::to_toml(config::load(options->file, options->overrides))
-                             : config::reference());
-      std::cout.flush();
-      if (!std::cout) throw UserError("cannot write to standard output");
+      print(resolves ? config::to_toml(config::load(options->file, options->overrides))
+                     : config::reference());
       return static_cast<int>(kExitOk);
     };
   });

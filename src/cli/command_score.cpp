@@ -78,7 +78,7 @@ void add_score(CLI::App& app, Action& action) {
   command->add_option("source", arguments->source, "text file, plain or gzip")->required();
   command->add_option("target", arguments->target, "its translation, line by line")->required();
   command->add_option("--threads", arguments->threads, "CPU threads; default: all cores")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 4096));
   command->callback([arguments, &action] { action = [arguments] { return score(*arguments); }; });
 }
 

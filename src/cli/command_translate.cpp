@@ -3,13 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "src/cli/command.h"
+#include "src/cli/line_reader.h"
 #include "src/cli/output.h"
 #include "src/cli/signals.h"
 #include "src/config/error.h"
@@ -50,14 +51,14 @@ evaluate::TranslateOptions options_of(const TranslateArguments& arguments,
   return options;
 }
 
-/// Up to `count` lines; a CR before the LF is dropped, bytes that are no UTF-8 become U+FFFD.
-std::vector<std::string> read_lines(int64_t count, int64_t first_line) {
+/// Up to `count` lines; bytes that are no UTF-8 become U+FFFD.
+std::vector<std::string> read_lines(LineReader& reader, int64_t count, int64_t first_line) {
   std::vector<std::string> lines;
-  std::string line;
-  while (int64_t(lines.size()) < count && std::getline(std::cin, line)) {
-    if (!std::cin.eof() && line.ends_with('\r')) line.pop_back();
-    std::string repaired = data::repair_utf8(line);
-    if (repaired != line) {
+  while (int64_t(lines.size()) < count) {
+    const std::optional<std::string> line = reader.next();
+    if (!line) break;
+    std::string repaired = data::repair_utf8(*line);
+    if (repaired != *line) {
       log::warn("line ", first_line + int64_t(lines.size()),
                 ": invalid UTF-8; the bytes are replaced by U+FFFD");
     }
@@ -101,11 +102,12 @@ int translate(const TranslateArguments& arguments) {
                                   options_of(arguments, loaded.config));
   catch_stop_signals();
   const SafePoint safe_point = stop_signal_safe_point();
+  LineReader reader(STDIN_FILENO, safe_point);
   const Printer printer(arguments);
   const int64_t chunk = isatty(STDIN_FILENO) == 1 ? 1 : kChunkLines;
   int64_t number = 1;
   while (true) {
-    const std::vector<std::string> lines = read_lines(chunk, number);
+    const std::vector<std::string> lines = read_lines(reader, chunk, number);
     safe_point();
     if (lines.empty()) break;
     for (const evaluate::TranslatedLine& line : translator.translate(lines, safe_point, number)) {
@@ -125,7 +127,7 @@ void add_translate(CLI::App& app, Action& action) {
   command->add_option("model", arguments->model, "a run's folder or one of its checkpoints")
       ->required();
   command->add_option("--beam", arguments->beam, "hypotheses kept alive; 1 = greedy")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1000));
   command
       ->add_option("--length-penalty", arguments->length_penalty,
                    "exponent of the length that scores are divided by")
@@ -145,7 +147,7 @@ void add_translate(CLI::App& app, Action& action) {
       ->add_option("--batch-tokens", arguments->batch_tokens, "source pieces translated together")
       ->check(CLI::PositiveNumber);
   command->add_option("--threads", arguments->threads, "CPU threads; default: all cores")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 4096));
   command->callback(
       [arguments, &action] { action = [arguments] { return translate(*arguments); }; });
 }

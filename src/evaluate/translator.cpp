@@ -8,18 +8,12 @@
 #include <utility>
 
 #include "src/config/error.h"
-#include "src/data/batcher.h"
+#include "src/data/unicode.h"
 #include "src/evaluate/batch_tensors.h"
 #include "src/evaluate/line_parts.h"
 
 namespace headwise::evaluate {
 namespace {
-
-/// One searchable piece of input: a whole line, or a part of a long one.
-struct Part {
-  size_t line = 0;
-  data::Ids ids;
-};
 
 data::Packed pack_sources(const std::vector<data::Ids>& sources, int32_t eos) {
   data::Packed packed;
@@ -62,24 +56,26 @@ Translator::Translator(model::Transformer model, data::Vocabularies vocabularies
   if (!options_.prefix.empty()) prefix_ = vocabularies_.target.encode(options_.prefix);
 }
 
-std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>& lines,
-                                                  const SafePoint& safe_point, int64_t first_line) {
-  std::vector<Part> parts;
-  std::vector<TranslatedLine> results(lines.size());
+std::vector<Translator::Part> Translator::cut_into_parts(const std::vector<std::string>& lines,
+                                                         int64_t first_line) const {
   const int64_t limit = options_.max_length - 1;  // room for the end token
+  std::vector<Part> parts;
   for (size_t i = 0; i < lines.size(); ++i) {
-    const std::vector<data::Ids> pieces = parts_of(lines[i], vocabularies_.source, limit);
+    if (data::is_blank(lines[i])) continue;
+    std::vector<data::Ids> pieces = parts_of(lines[i], vocabularies_.source, limit);
     if (pieces.size() > 1 && options_.decoding.long_lines == config::LongLines::kRefuse) {
       throw UserError(text_of("line ", first_line + int64_t(i), ": longer than the ", limit,
                               " pieces this model takes; shorten it, or use --long-lines split"));
     }
-    if (pieces.front().empty()) {
-      results[i].nbest.emplace_back();  // empty line in, empty line out
-      continue;
-    }
-    for (const data::Ids& ids : pieces) parts.push_back({i, ids});
+    if (pieces.front().empty()) continue;
+    for (size_t k = 0; k < pieces.size(); ++k) parts.push_back({i, std::move(pieces[k]), k == 0});
   }
+  return parts;
+}
 
+std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>& lines,
+                                                  const SafePoint& safe_point, int64_t first_line) {
+  const std::vector<Part> parts = cut_into_parts(lines, first_line);
   std::vector<size_t> order(parts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -89,15 +85,17 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
   std::vector<std::vector<Translation>> outputs(parts.size());
   for (size_t begin = 0; begin < order.size();) {
     std::vector<data::Ids> sources;
+    std::vector<decode::SearchRequest> requests;
     int64_t tokens = 0;
     size_t end = begin;
     for (; end < order.size(); ++end) {
-      const data::Ids& ids = parts[order[end]].ids;
-      tokens += int64_t(ids.size()) + 1;
+      const Part& part = parts[order[end]];
+      tokens += int64_t(part.ids.size()) + 1;
       if (end > begin && tokens > options_.decoding.batch_tokens) break;
-      sources.push_back(ids);
+      sources.push_back(part.ids);
+      requests.push_back(request_for(part));
     }
-    const auto found = search_batch(sources, safe_point);
+    const auto found = search_batch(sources, requests, safe_point);
     for (size_t i = begin; i < end; ++i) {
       for (const decode::Hypothesis& hypothesis : found[i - begin]) {
         outputs[order[i]].push_back({vocabularies_.target.decode(hypothesis.ids),
@@ -107,26 +105,29 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
     }
     begin = end;
   }
+
+  std::vector<TranslatedLine> results(lines.size());
   for (size_t i = 0; i < parts.size(); ++i) append(results[parts[i].line], outputs[i]);
+  for (TranslatedLine& line : results) {
+    if (line.nbest.empty()) line.nbest.emplace_back();  // empty line in, empty line out
+  }
   return results;
 }
 
+decode::SearchRequest Translator::request_for(const Part& part) const {
+  const config::TranslateConfig& decoding = options_.decoding;
+  // A factor has no upper bound in the configuration; the search will run out of memory first.
+  const double most = std::min(decoding.max_length_factor * double(part.ids.size()), 1e9);
+  return {int64_t(std::floor(most)) + decoding.max_length_extra, part.begins_line ? prefix_ : data::Ids{}};
+}
+
 std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
-    const std::vector<data::Ids>& sources, const SafePoint& safe_point) {
+    const std::vector<data::Ids>& sources, const std::vector<decode::SearchRequest>& requests,
+    const SafePoint& safe_point) {
   at::NoGradGuard no_grad;
   model_->eval();
   const data::Packed packed = pack_sources(sources, vocabularies_.source.eos());
   const model::Memory memory = model_->encode(tensors_of(packed));
-
-  std::vector<decode::SearchRequest> requests;
-  int64_t longest = 0;
-  for (const data::Ids& ids : sources) {
-    const config::TranslateConfig& decoding = options_.decoding;
-    const auto limit = int64_t(std::floor(decoding.max_length_factor * double(ids.size()))) +
-                       decoding.max_length_extra;
-    requests.push_back({limit, prefix_});
-    longest = std::max(longest, limit);
-  }
 
   decode::SearchOptions search;
   search.beam = options_.decoding.beam;
@@ -136,7 +137,10 @@ std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
   search.eos = vocabularies_.target.eos();
   search.forbidden = {vocabularies_.target.pad(), vocabularies_.target.bos(),
                       vocabularies_.target.unk()};
-  const int64_t capacity = longest + int64_t(prefix_.size()) + 1;
+  int64_t capacity = 1;
+  for (const decode::SearchRequest& request : requests) {
+    capacity = std::max(capacity, request.max_length + int64_t(request.prefix.size()));
+  }
   const int64_t rows = int64_t(sources.size()) * search.beam;
   model::DecoderState state = model_->start(memory, rows, capacity);
   const auto step = [&](const at::Tensor& tokens, const at::Tensor& parents) {

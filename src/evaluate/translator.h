@@ -17,10 +17,11 @@ struct TranslateOptions {
   config::TranslateConfig decoding;
   int64_t nbest = 1;
   int64_t max_length = 256;  // source pieces with end token the model was trained for
-  std::string prefix;        // forced start of every output
+  std::string prefix;        // forced start of every output that is not empty
 };
 
-/// One output for a line. Empty lines give one empty translation with score 0.
+/// One output for a line. Blank lines (data::is_blank, or without a piece) give one empty
+/// translation with score 0.
 struct Translation {
   std::string text;
   double log_probability = 0, score = 0;
@@ -44,8 +45,18 @@ class Translator {
                                         const SafePoint& safe_point, int64_t first_line = 1);
 
  private:
-  std::vector<std::vector<decode::Hypothesis>> search_batch(const std::vector<data::Ids>& sources,
-                                                            const SafePoint& safe_point);
+  /// One searchable piece of input: a whole line, or a part of a long one.
+  struct Part {
+    size_t line = 0;
+    data::Ids ids;
+    bool begins_line = true;
+  };
+
+  std::vector<Part> cut_into_parts(const std::vector<std::string>& lines, int64_t first_line) const;
+  decode::SearchRequest request_for(const Part& part) const;
+  std::vector<std::vector<decode::Hypothesis>> search_batch(
+      const std::vector<data::Ids>& sources, const std::vector<decode::SearchRequest>& requests,
+      const SafePoint& safe_point);
 
   model::Transformer model_;
   data::Vocabularies vocabularies_;
