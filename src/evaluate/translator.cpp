@@ -118,7 +118,8 @@ decode::SearchRequest Translator::request_for(const Part& part) const {
   const config::TranslateConfig& decoding = options_.decoding;
   // A factor has no upper bound in the configuration; the search will run out of memory first.
   const double most = std::min(decoding.max_length_factor * double(part.ids.size()), 1e9);
-  return {int64_t(std::floor(most)) + decoding.max_length_extra, part.begins_line ? prefix_ : data::Ids{}};
+  return {int64_t(std::floor(most)) + decoding.max_length_extra,
+          part.begins_line ? prefix_ : data::Ids{}};
 }
 
 std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
