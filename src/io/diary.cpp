@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/config/error.h"
+#include "src/io/file.h"
 
 namespace headwise::io {
 namespace {
@@ -14,17 +15,13 @@ using nlohmann::ordered_json;
 void keep_entries_to(const std::filesystem::path& path, int64_t step) {
   std::ifstream in(path);
   if (!in) return;
-  const std::filesystem::path kept = path.string() + ".tmp";
-  std::ofstream out(kept);
-  std::string line;
+  std::string kept, line;
   while (std::getline(in, line)) {
     const ordered_json entry = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!entry.is_object() || entry.value("step", int64_t{0}) > step) continue;
-    out << line << '\n';
+    kept += line + '\n';
   }
-  out.close();
-  if (!out) throw UserError("cannot write " + kept.string() + ": " + std::strerror(errno));
-  std::filesystem::rename(kept, path);
+  replace_file(path, kept);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -94,6 +95,18 @@ void write_file(const fs::path& path, const std::string& text) {
   file.write(std::as_bytes(std::span(text)));
   file.sync();
   file.close();
+}
+
+void replace_file(const fs::path& path, const std::string& text) {
+  const fs::path fresh = path.string() + ".tmp";
+  try {
+    write_file(fresh, text);
+    if (::rename(fresh.c_str(), path.c_str()) != 0) fail(path, "replace", errno);
+  } catch (...) {
+    ::unlink(fresh.c_str());
+    throw;
+  }
+  sync_folder(fs::absolute(path).parent_path());
 }
 
 std::string read_file(const fs::path& path) {

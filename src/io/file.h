@@ -39,6 +39,9 @@ class File {
 /// Writes and syncs a whole file.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
+/// The same through a temporary file beside it: a failure leaves what was there whole.
+void replace_file(const std::filesystem::path& path, const std::string& text);
+
 /// The bytes of a regular file.
 std::string read_file(const std::filesystem::path& path);
 

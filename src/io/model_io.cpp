@@ -2,14 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "src/config/error.h"
 #include "src/config/load.h"
 #include "src/io/checkpoint_folder.h"
+#include "src/io/file.h"
 #include "src/io/safetensors.h"
 
 namespace headwise::io {
@@ -54,12 +53,6 @@ class Complaints {
   int count_ = 0;
   std::string text_;
 };
-
-std::string read_bytes(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError("cannot read " + path.string());
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 }  // namespace
 
@@ -115,22 +108,15 @@ void copy_into(const Tensors& targets, const Tensors& values, const std::string&
   for (const auto& [name, target] : targets) at::Tensor(target).copy_(values.at(name));
 }
 
-void write_text(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), std::streamsize(bytes.size()));
-  out.close();
-  if (!out) throw UserError("cannot write " + path.string() + ": " + std::strerror(errno));
-}
-
 void save_vocabularies(const std::filesystem::path& folder,
                        const data::Vocabularies& vocabularies) {
-  write_text(folder / kSourceSubwordFile, vocabularies.source.bytes());
-  if (!vocabularies.joint) write_text(folder / kTargetSubwordFile, vocabularies.target.bytes());
+  write_file(folder / kSourceSubwordFile, vocabularies.source.bytes());
+  if (!vocabularies.joint) write_file(folder / kTargetSubwordFile, vocabularies.target.bytes());
 }
 
 data::Vocabularies load_vocabularies(const std::filesystem::path& folder) {
   const auto load = [&](const char* name) {
-    return data::Subword::from_bytes(read_bytes(folder / name), (folder / name).string());
+    return data::Subword::from_bytes(read_file(folder / name), (folder / name).string());
   };
   data::Subword source = load(kSourceSubwordFile);
   if (!std::filesystem::exists(folder / kTargetSubwordFile)) return {source, source, true};

@@ -28,9 +28,6 @@ Tensors parameters_of(const torch::nn::Module& module);
 /// @throws UserError naming `place` and each missing, surplus or misshapen tensor (the first few).
 void copy_into(const Tensors& targets, const Tensors& values, const std::string& place);
 
-/// Writes a small text file. @throws UserError naming the path and the reason.
-void write_text(const std::filesystem::path& path, const std::string& text);
-
 /// Writes source.spm and, unless joint, target.spm.
 void save_vocabularies(const std::filesystem::path& folder, const data::Vocabularies& vocabularies);
 data::Vocabularies load_vocabularies(const std::filesystem::path& folder);

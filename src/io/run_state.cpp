@@ -1,14 +1,19 @@
 #include "src/io/run_state.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "src/config/error.h"
+#include "src/io/file.h"
 
 namespace headwise::io {
 namespace {
 
 using nlohmann::json;
+
+json to_json(const UpdateSums& s) {
+  return {{"smoothed", s.smoothed},           {"nll", s.nll},       {"labels", s.labels},
+          {"source_tokens", s.source_tokens}, {"padded", s.padded}, {"seconds", s.seconds}};
+}
 
 json to_json(const RunState& s) {
   return {{"step", s.step},
@@ -24,10 +29,22 @@ json to_json(const RunState& s) {
           {"best_step", s.best_step},
           {"best_value", s.best_value},
           {"validations_without_improvement", s.validations_without_improvement},
+          {"unreported", to_json(s.unreported)},
           {"corpus", s.corpus},
           {"build", s.machine.build},
           {"cpu", s.machine.cpu},
           {"threads", s.machine.threads}};
+}
+
+UpdateSums sums_from_json(const json& j) {
+  UpdateSums s;
+  j.at("smoothed").get_to(s.smoothed);
+  j.at("nll").get_to(s.nll);
+  j.at("labels").get_to(s.labels);
+  j.at("source_tokens").get_to(s.source_tokens);
+  j.at("padded").get_to(s.padded);
+  j.at("seconds").get_to(s.seconds);
+  return s;
 }
 
 RunState from_json(const json& j) {
@@ -45,6 +62,7 @@ RunState from_json(const json& j) {
   j.at("best_step").get_to(s.best_step);
   j.at("best_value").get_to(s.best_value);
   j.at("validations_without_improvement").get_to(s.validations_without_improvement);
+  s.unreported = sums_from_json(j.at("unreported"));
   j.at("corpus").get_to(s.corpus);
   j.at("build").get_to(s.machine.build);
   j.at("cpu").get_to(s.machine.cpu);
@@ -55,16 +73,12 @@ RunState from_json(const json& j) {
 }  // namespace
 
 void write_state(const std::filesystem::path& path, const RunState& state) {
-  std::ofstream out(path);
-  out << to_json(state).dump(2) << '\n';
-  out.close();
-  if (!out) throw UserError("cannot write " + path.string());
+  write_file(path, to_json(state).dump(2) + '\n');
 }
 
 RunState read_state(const std::filesystem::path& path) {
-  std::ifstream in(path);
   try {
-    return from_json(json::parse(in));
+    return from_json(json::parse(read_file(path)));
   } catch (const json::exception& error) {
     throw UserError(path.string() + " is not the state of a run: " + error.what());
   }

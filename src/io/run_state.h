@@ -16,6 +16,14 @@ struct Machine {
   int64_t threads = 0;
 };
 
+/// Sums over updates.
+struct UpdateSums {
+  double smoothed = 0, nll = 0;  // losses
+  int64_t labels = 0, source_tokens = 0;
+  int64_t padded = 0;  // positions a padded form would hold
+  double seconds = 0;
+};
+
 /// Counters of a run. Everything random is a function of (train.seed, micro_batches, position), so
 /// these are its random state too.
 struct RunState {
@@ -30,6 +38,9 @@ struct RunState {
   int64_t best_step = 0;       // 0: none yet
   double best_value = 0;       // in the unit of validation.best_by
   int64_t validations_without_improvement = 0;
+
+  // Since the diary's last entry, so that a resumed run writes what an uninterrupted one writes.
+  UpdateSums unreported;
 
   std::string corpus;  // identity of the training text
   Machine machine;

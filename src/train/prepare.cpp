@@ -9,6 +9,7 @@
 #include "src/config/error.h"
 #include "src/data/grammar.h"
 #include "src/io/checkpoint_folder.h"
+#include "src/io/file.h"
 #include "src/io/model_io.h"
 #include "src/log/log.h"
 
@@ -16,7 +17,8 @@ namespace headwise::train {
 namespace {
 
 struct Texts {
-  data::ParallelText training, validation;
+  data::ParallelText training;
+  data::ParallelText validation;  // empty: the configuration names none
 };
 
 data::ParallelText text_of_pairs(const std::vector<data::SentencePair>& pairs,
@@ -35,12 +37,18 @@ Texts read_texts(const config::DataConfig& data) {
       return text_of_pairs(data::embedded_split(which, count, uint64_t(data.embedded_seed)),
                            "the embedded corpus");
     };
-    return {split(data::CorpusSplit::kTrain, data.embedded_pairs),
-            split(data::CorpusSplit::kValid, data.embedded_valid)};
+    Texts texts = {split(data::CorpusSplit::kTrain, data.embedded_pairs), {}};
+    if (data.embedded_valid > 0) {
+      texts.validation = split(data::CorpusSplit::kValid, data.embedded_valid);
+    }
+    return texts;
   }
   const auto file = [&](const std::string& path) { return data::resolve_path(data, path); };
-  return {data::load_parallel(file(data.train_source), file(data.train_target)),
-          data::load_parallel(file(data.valid_source), file(data.valid_target))};
+  Texts texts = {data::load_parallel(file(data.train_source), file(data.train_target)), {}};
+  if (!data.valid_source.empty()) {
+    texts.validation = data::load_parallel(file(data.valid_source), file(data.valid_target));
+  }
+  return texts;
 }
 
 std::string cpu_name() {
@@ -162,17 +170,19 @@ Prepared prepare(const config::Resolved& settings, const std::filesystem::path& 
 
   const data::LengthLimits limits{config.data.max_length, config.data.max_length_ratio};
   data::Encoded training = data::encode(texts.training, parts.vocabularies, limits);
-  data::Encoded validation = data::encode(texts.validation, parts.vocabularies, limits);
   log_encoded("training", training);
-  log_encoded("validation", validation);
   parts.training = std::move(training.corpus);
-  parts.validation = std::move(validation.corpus);
-  parts.validation_text = std::move(texts.validation);
+  if (texts.validation.identity.lines > 0) {
+    data::Encoded validation = data::encode(texts.validation, parts.vocabularies, limits);
+    log_encoded("validation", validation);
+    parts.validation = std::move(validation.corpus);
+    parts.validation_text = std::move(texts.validation);
+  }
 
   at::manual_seed(uint64_t(config.train.seed));
   parts.model = model::Transformer(config.model, parts.vocabularies.source.size(),
                                    parts.vocabularies.target.size());
-  io::write_text(folder / "config.toml", config::to_toml(settings));
+  io::replace_file(folder / io::kConfigFile, config::to_toml(settings));
   return prepared;
 }
 

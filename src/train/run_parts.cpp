@@ -1,9 +1,8 @@
 #include "src/train/run_parts.h"
 
-#include <fstream>
-
 #include "src/config/error.h"
 #include "src/io/checkpoint_folder.h"
+#include "src/io/file.h"
 #include "src/io/model_io.h"
 
 namespace headwise::train {
@@ -28,7 +27,7 @@ void save_checkpoint(const RunParts& parts, const std::string& name, const Optim
     io::save_tensors(folder / io::kTrainStateFile, train_state(parameters, optimizer, average));
     io::save_vocabularies(folder, parts.vocabularies);
     io::write_state(folder / io::kStateFile, parts.state);
-    io::write_text(folder / io::kConfigFile, config::to_toml(parts.settings));
+    io::write_file(folder / io::kConfigFile, config::to_toml(parts.settings));
   });
 }
 

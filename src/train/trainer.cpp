@@ -13,6 +13,8 @@
 #include "src/io/checkpoint_folder.h"
 #include "src/log/log.h"
 #include "src/model/loss.h"
+#include "src/train/memory.h"
+#include "src/train/micro_batches.h"
 #include "src/train/schedule.h"
 #include "src/train/validation.h"
 
@@ -25,48 +27,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-data::BatcherOptions batching_of(const RunParts& parts) {
-  data::BatcherOptions options;
-  options.batch_tokens = parts.settings.config.train.batch_tokens;
-  options.seed = uint64_t(parts.settings.config.train.seed);
-  options.source_eos = parts.vocabularies.source.eos();
-  options.target_bos = parts.vocabularies.target.bos();
-  options.target_eos = parts.vocabularies.target.eos();
-  return options;
-}
-
-/// Positions a padded form of the batch would hold, both sides.
-int64_t padded_positions(const data::Batch& batch) {
-  return batch.size() * (batch.source.longest + batch.target.longest);
-}
-
-/// "lines 17, 4, 203 and 61 more": the first few of a batch, as a user finds them in the files.
-std::string lines_of(const std::vector<data::Batch>& batches) {
-  constexpr size_t kShown = 5;
-  std::string text = "lines ";
-  size_t count = 0;
-  for (const data::Batch& batch : batches) {
-    for (const int64_t line : batch.lines) {
-      if (count < kShown) text += (count > 0 ? ", " : "") + std::to_string(line);
-      ++count;
-    }
-  }
-  if (count > kShown) text += text_of(" and ", count - kShown, " more");
-  return text;
-}
-
 bool all_finite(const io::Tensors& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const auto& item) {
     return at::isfinite(item.second).all().template item<bool>();
   });
-}
-
-/// One seed for everything random in a micro-batch (SplitMix64's mixing of both numbers).
-uint64_t micro_batch_seed(int64_t run_seed, int64_t micro_batch) {
-  uint64_t z = uint64_t(run_seed) * 0x9E3779B97F4A7C15u + uint64_t(micro_batch);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
 }
 
 }  // namespace
@@ -75,8 +39,9 @@ Trainer::Trainer(RunParts parts, const std::optional<std::filesystem::path>& che
     : parts_(std::move(parts)),
       config_(parts_.settings.config),
       optimizer_(io::parameters_of(*parts_.model), config_.optimizer),
-      batcher_(parts_.training, batching_of(parts_)),
+      batcher_(parts_.training, batching_of(config_.train, parts_.vocabularies)),
       diary_(parts_.folder / "metrics.jsonl", parts_.state.step) {
+  forecast_memory();
   const io::Tensors parameters = io::parameters_of(*parts_.model);
   if (config_.train.ema > 0) {
     average_ = std::make_unique<MovingAverage>(parameters, config_.train.ema);
@@ -85,6 +50,7 @@ Trainer::Trainer(RunParts parts, const std::optional<std::filesystem::path>& che
   load_checkpoint(*checkpoint, parts_, optimizer_, average_.get());
   batcher_.seek(parts_.state.position);
   last_saved_ = parts_.state.step;
+  restore_links();
 }
 
 void Trainer::run(const SafePoint& safe_point) {
@@ -108,6 +74,9 @@ void Trainer::run(const SafePoint& safe_point) {
     if (validation.every > 0 && state.last_validated != state.step) validate(safe_point, false);
     if (improved_ || last_saved_ != state.step) save();
     average_last();
+    const int64_t peak = process_memory().peak;
+    log::info("memory: ", mebibytes(peak), " at the peak");
+    diary_.write("memory_peak", {{"step", state.step}, {"bytes", peak}});
   } catch (const Interrupted& interrupted) {
     line_.finish();
     if (last_saved_ != state.step) save();
@@ -135,7 +104,7 @@ void Trainer::update(const SafePoint& safe_point) {
   // Until the update is whole, the run's state stands where the last one ended: a stop in between
   // drops the gradients and loses nothing.
   const std::vector<data::Batch> batches = next_batches();
-  UpdateSums sums;
+  io::UpdateSums sums;
   const bool finite = accumulate_gradients(batches, sums, safe_point);
   state.position = batcher_.position();
   state.micro_batches += int64_t(batches.size());
@@ -151,10 +120,11 @@ void Trainer::update(const SafePoint& safe_point) {
   state.target_tokens += sums.labels;
   optimizer_.update(learning_rate(config_.schedule, state.step), state.step);
   if (average_) average_->update(state.step);
-  note_progress(sums, norm, seconds_since(start));
+  sums.seconds = seconds_since(start);
+  note_progress(sums, norm);
 }
 
-bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, UpdateSums& sums,
+bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, io::UpdateSums& sums,
                                    const SafePoint& safe_point) {
   for (const data::Batch& batch : batches) {
     sums.labels += int64_t(batch.labels.size());
@@ -188,7 +158,8 @@ void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::st
               learning_rate(config_.schedule, state.step + 1), ", ", lines_of(batches), ")");
   ++state.skipped_updates;
   ++state.consecutive_skipped;
-  diary_.write("non_finite", {{"step", state.step}, {"what", what}, {"lines", lines_of(batches)}});
+  diary_.write("non_finite",
+               {{"step", state.step + 1}, {"what", what}, {"lines", lines_of(batches)}});
   line_.finish();
   if (config_.train.on_non_finite == config::OnNonFinite::kStop) {
     if (last_saved_ != state.step) save();
@@ -205,15 +176,16 @@ void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::st
   }
 }
 
-void Trainer::note_progress(const UpdateSums& sums, double gradient_norm, double seconds) {
+void Trainer::note_progress(const io::UpdateSums& sums, double gradient_norm) {
   io::RunState& state = parts_.state;
-  state.seconds += seconds;
-  recent_.smoothed += sums.smoothed;
-  recent_.nll += sums.nll;
-  recent_.labels += sums.labels;
-  recent_.source_tokens += sums.source_tokens;
-  recent_.padded += sums.padded;
-  recent_seconds_ += seconds;
+  io::UpdateSums& recent = state.unreported;
+  state.seconds += sums.seconds;
+  recent.smoothed += sums.smoothed;
+  recent.nll += sums.nll;
+  recent.labels += sums.labels;
+  recent.source_tokens += sums.source_tokens;
+  recent.padded += sums.padded;
+  recent.seconds += sums.seconds;
   const bool log = state.step % config_.train.log_every == 0;
   if (!log && !line_.on_terminal()) return;
 
@@ -221,14 +193,14 @@ void Trainer::note_progress(const UpdateSums& sums, double gradient_norm, double
   progress.step = state.step;
   progress.epoch = double(state.position.epoch) +
                    double(state.position.sentence) / double(parts_.training.size());
-  const auto labels = double(recent_.labels);
-  const double tokens = labels + double(recent_.source_tokens);
-  progress.loss = recent_.smoothed / labels;
-  progress.nll = recent_.nll / labels;
+  const auto labels = double(recent.labels);
+  const double tokens = labels + double(recent.source_tokens);
+  progress.loss = recent.smoothed / labels;
+  progress.nll = recent.nll / labels;
   progress.learning_rate = learning_rate(config_.schedule, state.step);
   progress.gradient_norm = gradient_norm;
-  progress.tokens_per_second = tokens / recent_seconds_;
-  progress.padding_share = 1 - tokens / double(recent_.padded);
+  progress.tokens_per_second = tokens / recent.seconds;
+  progress.padding_share = 1 - tokens / double(recent.padded);
   progress.remaining_seconds = remaining_seconds();
   line_.show(line_of(progress));
   if (!log) return;
@@ -244,24 +216,39 @@ void Trainer::note_progress(const UpdateSums& sums, double gradient_norm, double
                          {"target_tokens", state.target_tokens},
                          {"seconds", state.seconds},
                          {"skipped_updates", state.skipped_updates}});
-  recent_ = {};
-  recent_seconds_ = 0;
+  recent = {};
+}
+
+void Trainer::forecast_memory() {
+  const data::Batcher::Largest largest = batcher_.largest_batch();
+  const cost::TrainingMemory needed = cost::training_memory(
+      config_, parts_.model->source_vocabulary(), parts_.model->target_vocabulary(),
+      {largest.source_tokens, largest.target_tokens, largest.pairs});
+  // The weights are there already, and so are the text and the libraries.
+  const int64_t resident = process_memory().now;
+  const int64_t forecast = resident + needed.total() - needed.weights;
+  log::info("memory: about ", mebibytes(forecast), " at the peak: ", mebibytes(resident),
+            " resident now, gradients and optimiser ",
+            mebibytes(needed.gradients + needed.moments + needed.average), ", activations ",
+            mebibytes(needed.activations), ", loss ", mebibytes(needed.loss));
+  diary_.write("memory_forecast", {{"step", parts_.state.step}, {"bytes", forecast}});
 }
 
 void Trainer::validate(const SafePoint& safe_point, bool counts_for_patience) {
   io::RunState& state = parts_.state;
   ValidationResult result;
+  bool finite = false;
   {
     const AveragedScope averaged(average_.get());
+    finite = all_finite(io::parameters_of(*parts_.model));
     result = train::validate(parts_.model, parts_.vocabularies, parts_.validation,
                              parts_.validation_text, config_, safe_point);
   }
   const bool by_bleu = config_.validation.best_by == config::BestBy::kBleu && result.bleu;
   const double value = by_bleu ? *result.bleu : result.nll;
   const bool better =
-      std::isfinite(value) &&
-      (state.best_step == 0 || (by_bleu ? value > state.best_value : value < state.best_value));
-  improved_ = better && all_finite(io::parameters_of(*parts_.model));
+      state.best_step == 0 || (by_bleu ? value > state.best_value : value < state.best_value);
+  improved_ = better && finite && std::isfinite(result.nll);
   state.last_validated = state.step;
   if (improved_) {
     state.best_step = state.step;
@@ -294,11 +281,22 @@ void Trainer::save() {
   io::prune(parts_.folder, std::max(config_.checkpoint.keep, config_.train.average_last));
 }
 
+// A process that died between publishing a checkpoint and pointing at it left the links of before.
+void Trainer::restore_links() {
+  const auto point = [this](const char* link, int64_t step) {
+    const std::string name = text_of("step-", step);
+    if (std::filesystem::exists(parts_.folder / name)) io::point(parts_.folder, link, name);
+  };
+  point("last", parts_.state.step);
+  if (parts_.state.best_step > 0) point("best", parts_.state.best_step);
+}
+
 void Trainer::average_last() {
   const int64_t wanted = config_.train.average_last;
   if (wanted < 2) return;
   std::vector<std::filesystem::path> newest;
   for (const int64_t step : io::steps(parts_.folder)) {
+    if (step > parts_.state.step) break;  // damaged ones that resuming passed over
     newest.push_back(parts_.folder / text_of("step-", step));
   }
   if (int64_t(newest.size()) > wanted) newest.erase(newest.begin(), newest.end() - wanted);

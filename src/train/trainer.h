@@ -28,21 +28,17 @@ class Trainer {
   void run(const SafePoint& safe_point);
 
  private:
-  /// Sums over one update.
-  struct UpdateSums {
-    double smoothed = 0, nll = 0;
-    int64_t labels = 0, source_tokens = 0, padded = 0;
-  };
-
   std::vector<data::Batch> next_batches();
   void update(const SafePoint& safe_point);
-  bool accumulate_gradients(const std::vector<data::Batch>& batches, UpdateSums& sums,
+  bool accumulate_gradients(const std::vector<data::Batch>& batches, io::UpdateSums& sums,
                             const SafePoint& safe_point);
   void skip_update(const std::vector<data::Batch>& batches, const std::string& what);
-  void note_progress(const UpdateSums& sums, double gradient_norm, double seconds);
+  void note_progress(const io::UpdateSums& sums, double gradient_norm);
 
+  void forecast_memory();
   void validate(const SafePoint& safe_point, bool counts_for_patience);
   void save();
+  void restore_links();
   void average_last();
   /// Why the run is over, if it is.
   std::optional<std::string> stop_reason() const;
@@ -59,9 +55,6 @@ class Trainer {
 
   int64_t last_saved_ = -1;
   bool improved_ = false;
-  // since the last progress line
-  UpdateSums recent_;
-  double recent_seconds_ = 0;
 };
 
 }  // namespace headwise::train

@@ -7,6 +7,7 @@
 #include "src/evaluate/scorer.h"
 #include "src/evaluate/translator.h"
 #include "src/metrics/corpus_scores.h"
+#include "src/train/micro_batches.h"
 
 namespace headwise::train {
 
@@ -14,13 +15,9 @@ ValidationResult validate(model::Transformer& model, const data::Vocabularies& v
                           const data::EncodedCorpus& pairs, const data::ParallelText& text,
                           const config::Config& config, const SafePoint& safe_point) {
   const auto start = std::chrono::steady_clock::now();
-  data::BatcherOptions batching;
-  batching.batch_tokens = config.train.batch_tokens;
-  batching.source_eos = vocabularies.source.eos();
-  batching.target_bos = vocabularies.target.bos();
-  batching.target_eos = vocabularies.target.eos();
   const evaluate::CorpusLoss loss =
-      evaluate::corpus_loss(model, pairs, batching, config.train.label_smoothing, safe_point);
+      evaluate::corpus_loss(model, pairs, batching_of(config.train, vocabularies),
+                            config.train.label_smoothing, safe_point);
   ValidationResult result;
   result.nll = loss.nll / double(loss.labels);
   result.smoothed = loss.smoothed / double(loss.labels);
