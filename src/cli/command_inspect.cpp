@@ -8,15 +8,15 @@
 #include "src/cli/command.h"
 #include "src/cli/output.h"
 #include "src/config/error.h"
+#include "src/config/layer_shape.h"
 #include "src/io/checkpoint_folder.h"
 #include "src/io/model_io.h"
 #include "src/io/run_state.h"
-#include "src/model/shape.h"
 
 namespace headwise::cli {
 namespace {
 
-std::string heads_text(const model::AttentionShape& shape) {
+std::string heads_text(const config::AttentionShape& shape) {
   return text_of(shape.heads, " heads, ", shape.kv_heads, " key/value heads of width ",
                  shape.head_width);
 }
@@ -32,11 +32,11 @@ void print_model(const io::LoadedModel& loaded) {
                 loaded.vocabularies.target.size(), " target pieces, ",
                 loaded.vocabularies.joint ? "joint" : "separate", "\n"));
   for (int64_t i = 0; i < model.encoder_layers; ++i) {
-    print(text_of("encoder ", i, "     self ", heads_text(model::encoder_shape(model, i)), "\n"));
+    print(text_of("encoder ", i, "     self ", heads_text(config::encoder_shape(model, i)), "\n"));
   }
   for (int64_t i = 0; i < model.decoder_layers; ++i) {
-    print(text_of("decoder ", i, "     self ", heads_text(model::decoder_shape(model, i)),
-                  "; cross ", heads_text(model::cross_shape(model, i)), "\n"));
+    print(text_of("decoder ", i, "     self ", heads_text(config::decoder_shape(model, i)),
+                  "; cross ", heads_text(config::cross_shape(model, i)), "\n"));
   }
 }
 

@@ -131,6 +131,21 @@ void Batcher::seek(const DataPosition& position) {
   }
 }
 
+Batcher::Largest Batcher::largest_batch() const {
+  Largest largest;
+  for (const Indices& batch : order_) {
+    int64_t source = 0, target = 0;
+    for (const int64_t pair : batch) {
+      source += source_tokens(corpus_, pair);
+      target += labels(corpus_, pair);
+    }
+    largest.source_tokens = std::max(largest.source_tokens, source);
+    largest.target_tokens = std::max(largest.target_tokens, target);
+    largest.pairs = std::max(largest.pairs, static_cast<int64_t>(batch.size()));
+  }
+  return largest;
+}
+
 int64_t Batcher::batches_in_epoch() const { return static_cast<int64_t>(order_.size()); }
 
 Batch pack(const EncodedCorpus& corpus, const std::vector<int64_t>& indices,

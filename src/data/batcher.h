@@ -41,6 +41,11 @@ class Batcher {
   /// position was saved under this is exact. With another batch_tokens the finished windows stay
   /// used and only pairs of the current window may come twice or not at all in this epoch.
   void seek(const DataPosition& position);
+  /// The most source tokens, target tokens and pairs that any batch of the current epoch holds.
+  struct Largest {
+    int64_t source_tokens = 0, target_tokens = 0, pairs = 0;
+  };
+  Largest largest_batch() const;
   /// Batches of the current epoch.
   int64_t batches_in_epoch() const;
 

@@ -2,13 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include "src/model/shape.h"
+#include "src/config/layer_shape.h"
 
 namespace headwise::model {
 namespace {
 
 nn::MultiHeadAttention make_attention(const config::ModelConfig& config,
-                                      const AttentionShape& shape, bool rotary) {
+                                      const config::AttentionShape& shape, bool rotary) {
   nn::MultiHeadAttentionOptions options;
   options.embed_dim = config.width;
   options.num_heads = shape.heads;
@@ -50,8 +50,9 @@ at::Tensor ResidualImpl::drop(const at::Tensor& x) const {
 }
 
 EncoderLayerImpl::EncoderLayerImpl(const config::ModelConfig& config, int64_t layer) {
-  self_attention = register_module(
-      "self_attention", make_attention(config, encoder_shape(config, layer), rotary(config)));
+  self_attention =
+      register_module("self_attention",
+                      make_attention(config, config::encoder_shape(config, layer), rotary(config)));
   self_attention_norm = register_module("self_attention_norm", Residual(config));
   feed_forward = register_module("feed_forward", FeedForward(config));
   feed_forward_norm = register_module("feed_forward_norm", Residual(config));
@@ -65,13 +66,14 @@ at::Tensor EncoderLayerImpl::forward(const at::Tensor& x, const nn::PackedSequen
 }
 
 DecoderLayerImpl::DecoderLayerImpl(const config::ModelConfig& config, int64_t layer) {
-  self_attention = register_module(
-      "self_attention", make_attention(config, decoder_shape(config, layer), rotary(config)));
+  self_attention =
+      register_module("self_attention",
+                      make_attention(config, config::decoder_shape(config, layer), rotary(config)));
   self_attention_norm = register_module("self_attention_norm", Residual(config));
   // Rotary positions are relative positions of one sequence; between two languages they mean
   // nothing.
-  cross_attention =
-      register_module("cross_attention", make_attention(config, cross_shape(config, layer), false));
+  cross_attention = register_module(
+      "cross_attention", make_attention(config, config::cross_shape(config, layer), false));
   cross_attention_norm = register_module("cross_attention_norm", Residual(config));
   feed_forward = register_module("feed_forward", FeedForward(config));
   feed_forward_norm = register_module("feed_forward_norm", Residual(config));

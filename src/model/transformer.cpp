@@ -6,8 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "src/config/layer_shape.h"
 #include "src/model/positions.h"
-#include "src/model/shape.h"
 
 namespace headwise::model {
 
@@ -122,7 +122,7 @@ DecoderState TransformerImpl::start(const Memory& memory, int64_t rows, int64_t 
   DecoderState state;
   const int64_t sentences = memory.starts.size(0) - 1;
   for (int64_t i = 0; i < config_.decoder_layers; ++i) {
-    const AttentionShape shape = decoder_shape(config_, i);
+    const config::AttentionShape shape = config::decoder_shape(config_, i);
     LayerCache cache;
     cache.self = nn::KeyValueCache(rows, shape.kv_heads, capacity, shape.head_width,
                                    memory.states.options().requires_grad(false));

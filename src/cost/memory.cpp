@@ -1,0 +1,106 @@
+#include "src/cost/memory.h"
+
+#include <algorithm>
+
+#include "src/config/layer_shape.h"
+
+namespace headwise::cost {
+namespace {
+
+using config::AttentionShape;
+using config::ModelConfig;
+
+constexpr int64_t kFloat = 4;        // bytes
+constexpr int64_t kLossChunk = 256;  // rows of scores that exist at once (src/model/loss.cpp)
+
+int64_t attention_parameters(const ModelConfig& model, const AttentionShape& shape) {
+  const int64_t query = shape.heads * shape.head_width, key = shape.kv_heads * shape.head_width;
+  const int64_t width = model.width;
+  int64_t count = width * (query + 2 * key);
+  if (model.attention_bias) count += query + 2 * key;
+  if (model.output_projection) count += query * width + (model.attention_bias ? width : 0);
+  return count;
+}
+
+int64_t feed_forward_parameters(const ModelConfig& model) {
+  return 2 * model.width * model.feed_forward + model.feed_forward + model.width;
+}
+
+/// Floats per token that one residual branch keeps beside what its inside keeps: the branch's input
+/// (its own norm's, or the next one's), the norm's output, the dropout's factors.
+int64_t residual_floats(const ModelConfig& model) {
+  return model.width * (model.dropout > 0 ? 3 : 2);
+}
+
+int64_t query_side_floats(const AttentionShape& shape) {
+  return 2 * shape.heads * shape.head_width + shape.heads;  // queries, head outputs, log-sum-exp
+}
+
+int64_t key_side_floats(const AttentionShape& shape) {
+  return 2 * shape.kv_heads * shape.head_width;
+}
+
+int64_t feed_forward_floats(const ModelConfig& model) {
+  const bool keeps_both = model.activation == config::Activation::kGelu;
+  return model.feed_forward * (1 + (keeps_both ? 1 : 0) + (model.activation_dropout > 0 ? 2 : 0));
+}
+
+int64_t activation_floats(const ModelConfig& model, const BatchSize& batch) {
+  const int64_t source = batch.source_tokens, target = batch.target_tokens;
+  const int64_t embedding = model.width * (model.dropout > 0 ? 3 : 2);
+  const int64_t final_norm = model.norm == config::NormPlacement::kPre ? 2 * model.width : 0;
+  int64_t floats = (source + target) * (embedding + final_norm);
+  for (int64_t i = 0; i < model.encoder_layers; ++i) {
+    const AttentionShape self = config::encoder_shape(model, i);
+    floats += source * (2 * residual_floats(model) + query_side_floats(self) +
+                        key_side_floats(self) + feed_forward_floats(model));
+  }
+  for (int64_t i = 0; i < model.decoder_layers; ++i) {
+    const AttentionShape self = config::decoder_shape(model, i);
+    const AttentionShape cross = config::cross_shape(model, i);
+    floats +=
+        target * (3 * residual_floats(model) + query_side_floats(self) + key_side_floats(self) +
+                  query_side_floats(cross) + feed_forward_floats(model));
+    floats += source * key_side_floats(cross);
+  }
+  return floats;
+}
+
+}  // namespace
+
+int64_t parameter_count(const ModelConfig& model, int64_t source_pieces, int64_t target_pieces) {
+  const int64_t width = model.width, norm = 2 * width;
+  int64_t count = target_pieces * width;
+  if (model.embeddings == config::Embeddings::kSeparate) count += source_pieces * width;
+  if (!model.tied_output) count += target_pieces * width;
+  if (model.norm == config::NormPlacement::kPre) count += 2 * norm;
+  for (int64_t i = 0; i < model.encoder_layers; ++i) {
+    count += attention_parameters(model, config::encoder_shape(model, i)) +
+             feed_forward_parameters(model) + 2 * norm;
+  }
+  for (int64_t i = 0; i < model.decoder_layers; ++i) {
+    count += attention_parameters(model, config::decoder_shape(model, i)) +
+             attention_parameters(model, config::cross_shape(model, i)) +
+             feed_forward_parameters(model) + 3 * norm;
+  }
+  return count;
+}
+
+TrainingMemory training_memory(const config::Config& config, int64_t source_pieces,
+                               int64_t target_pieces, const BatchSize& largest) {
+  const ModelConfig& model = config.model;
+  TrainingMemory memory;
+  memory.weights = kFloat * parameter_count(model, source_pieces, target_pieces);
+  memory.gradients = memory.weights;
+  memory.moments = 2 * memory.weights;
+  memory.average = config.train.ema > 0 ? memory.weights : 0;
+  memory.activations = kFloat * activation_floats(model, largest);
+  const int64_t chunk = std::min(kLossChunk, largest.target_tokens);
+  // Scores and probabilities of a chunk; gradients of the hidden states, of the output weight, and
+  // the output weight's scaled copy.
+  memory.loss = kFloat * (2 * chunk * target_pieces + largest.target_tokens * model.width +
+                          2 * target_pieces * model.width);
+  return memory;
+}
+
+}  // namespace headwise::cost
