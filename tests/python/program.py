@@ -8,6 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import sentencepiece
+
 BINARY = Path(os.environ.get("HEADWISE_BINARY", Path(sys.executable).parent / "headwise"))
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "2"}
 
@@ -103,3 +105,20 @@ def error_of(done: Done, code: int) -> str:
     for noise in ("terminate called", "what():", "Exception raised from", "frame #", ".cpp:"):
         assert noise not in done.err, done.err
     return "\n".join(message).removeprefix("headwise: error: ")
+
+
+def refused(*arguments, code=1, stdin="a line\n", cwd=None):
+    """The message of a call that must fail."""
+    return error_of(headwise(*arguments, stdin=stdin, cwd=cwd), code)
+
+
+def train_subword(path, text, **options):
+    options = {"vocab_size": 450, "pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, **options}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text),
+        model_prefix=str(path),
+        hard_vocab_limit=False,
+        minloglevel=3,
+        **options,
+    )
+    return path.with_suffix(".model")
