@@ -48,9 +48,6 @@ void check_positions(const Call& call) {
     const c10::SymInt size = packing.query_starts.sym_size(0);
     check_int_vector("query_starts", packing.query_starts, size, call.query);
     check_int_vector("key_starts", packing.key_starts, size, call.query);
-    TORCH_CHECK_VALUE(!o.query_lengths.has_value() && !o.key_lengths.has_value(),
-                      "attention_packed: query_lengths and key_lengths came; the starts tell the "
-                      "lengths of packed sequences, so neither may be given");
     return;
   }
   const c10::SymInt batch = call.query.sym_size(0);

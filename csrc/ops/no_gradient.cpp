@@ -1,8 +1,8 @@
 // Ops without a derivative say so when one is asked of them; a silently missing gradient would
 // train on noise.
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
 #include "csrc/ops/dispatch.h"
@@ -82,6 +82,19 @@ void cache_append(const at::Tensor& key_cache, const at::Tensor& value_cache, co
   op.call(key_cache, value_cache, key, value, lengths, max_length);
 }
 
+/// Counts the versions of the caches, so that autograd notices a change of a tensor it has saved.
+void cache_append_counted(const at::Tensor& key_cache, const at::Tensor& value_cache,
+                          const at::Tensor& key, const at::Tensor& value, const at::Tensor& lengths,
+                          std::optional<c10::SymInt> max_length) {
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto op = find_op<CacheAppendSignature>("headwise::cache_append");
+    op.call(key_cache, value_cache, key, value, lengths, std::move(max_length));
+  }
+  torch::autograd::impl::bump_version(key_cache);
+  torch::autograd::impl::bump_version(value_cache);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(headwise, Autograd, m) {
@@ -93,9 +106,8 @@ TORCH_LIBRARY_IMPL(headwise, Autograd, m) {
   m.impl("cache_append", TORCH_FN(cache_append));
 }
 
-// Counts the versions of the caches, so that autograd notices a change of a tensor it has saved.
 TORCH_LIBRARY_IMPL(headwise, ADInplaceOrView, m) {
-  m.impl("cache_append", torch::autograd::autogradNotImplementedInplaceOrViewFallback());
+  m.impl("cache_append", TORCH_FN(cache_append_counted));
 }
 
 }  // namespace headwise::ops

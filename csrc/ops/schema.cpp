@@ -1,6 +1,7 @@
 // The schema of every op, and the C++ functions that call it. Keyword arguments have the defaults
 // of attention.h.
 #include <ATen/core/enum_tag.h>
+#include <c10/util/Exception.h>
 #include <torch/library.h>
 
 #include <string>
@@ -29,6 +30,17 @@ const std::string kPair = ") -> (Tensor output, Tensor lse)";
 const std::string kGradients =
     ") -> (Tensor query_gradient, Tensor key_gradient, Tensor value_gradient, Tensor "
     "bias_gradient)";
+
+/// The packed ops have no arguments for lengths, so options that hold them must not pass in
+/// silence.
+ops::Packing packing_of(const at::Tensor& query_starts, const at::Tensor& key_starts,
+                        int64_t max_query, int64_t max_key, const AttentionOptions& options) {
+  TORCH_CHECK_VALUE(
+      !options.query_lengths.has_value() && !options.key_lengths.has_value(),
+      "attention_packed: ", options.query_lengths.has_value() ? "query_lengths" : "key_lengths",
+      " came; the starts tell the lengths of packed sequences, give no others");
+  return {query_starts, key_starts, max_query, max_key};
+}
 
 }  // namespace
 
@@ -66,7 +78,7 @@ AttentionResult attention_packed(const at::Tensor& query, const at::Tensor& key,
                                  const at::Tensor& value, const at::Tensor& query_starts,
                                  const at::Tensor& key_starts, int64_t max_query, int64_t max_key,
                                  const AttentionOptions& options) {
-  const ops::Packing packing{query_starts, key_starts, max_query, max_key};
+  const ops::Packing packing = packing_of(query_starts, key_starts, max_query, max_key, options);
   auto [output, lse] = ops::AttentionOp::call({query, key, value, packing, options});
   return {output, lse};
 }
@@ -80,7 +92,7 @@ at::Tensor attention_weights_packed(const at::Tensor& query, const at::Tensor& k
                                     const at::Tensor& lse, const at::Tensor& query_starts,
                                     const at::Tensor& key_starts, int64_t max_query,
                                     int64_t max_key, const AttentionOptions& options) {
-  const ops::Packing packing{query_starts, key_starts, max_query, max_key};
+  const ops::Packing packing = packing_of(query_starts, key_starts, max_query, max_key, options);
   return ops::call_weights({query, key, at::Tensor(), packing, options}, lse);
 }
 
