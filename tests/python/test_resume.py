@@ -1,0 +1,343 @@
+"""A run that is cut anywhere and resumed ends with the bits of a run that was not.
+
+HEADWISE_KILLS is the number of kill -9 in test_kills; the full check is
+    HEADWISE_KILLS=100 pytest tests/python/test_resume.py -k kills
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from program import error_of, headwise
+from training import Training, assert_same_result
+
+KILLS = int(os.environ.get("HEADWISE_KILLS", "20"))
+DROPOUT = ["model.dropout=0.1", "model.attention_dropout=0.1", "model.activation_dropout=0.1"]
+EVERYTHING = [*DROPOUT, "train.accumulate=3", "train.ema=0.99"]
+
+
+def wait_until(condition, process):
+    """Polls until the condition holds; the process must live that long."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end, "the run does not get there"
+        time.sleep(0.002)
+
+
+# --- equal bits
+
+
+def test_1000_updates_are_400_and_600(tmp_path):
+    whole, cut = (Training(tmp_path / name, EVERYTHING) for name in ("whole", "cut"))
+    whole.run("train.max_steps=1000")
+    cut.run("train.max_steps=400")
+    position = cut.state()
+    assert position["step"] == 400
+    assert position["sentence"] > 0  # in the middle of an epoch
+    done = cut.run("train.max_steps=1000", resume=True)
+    assert "resuming with train.max_steps: 400 -> 1000" in done.err
+    assert cut.state()["epoch"] > position["epoch"] + 10
+    assert_same_result(cut, whole)
+
+
+# With 3 epochs of some 50 batches: early, in the middle of the second epoch, between two entries of
+# the diary; and several cuts.
+@pytest.mark.parametrize("cuts", [[1], [77], [20, 21, 83]])
+def test_any_cut(tmp_path, cuts):
+    settings = [*DROPOUT, "train.ema=0.9", "validation.every=25", "train.max_epochs=3"]
+    whole, cut = (Training(tmp_path / name, settings) for name in ("whole", "cut"))
+    whole.run()
+    for step in cuts:
+        cut.run(f"train.max_steps={step}", "validation.every=0", resume=step != cuts[0])
+    assert cut.state()["epoch"] < 3
+    cut.run(resume=True)
+    assert_same_result(cut, whole)
+    assert cut.link("best") == whole.link("best")
+
+
+def test_a_cut_between_two_epochs(tmp_path):
+    whole, cut = (Training(tmp_path / name, DROPOUT) for name in ("whole", "cut"))
+    whole.run("train.max_epochs=3")
+    cut.run("train.max_epochs=1")
+    assert (cut.state()["epoch"], cut.state()["sentence"]) == (1, 0)
+    cut.run("train.max_epochs=3", resume=True)
+    assert_same_result(cut, whole)
+
+
+def test_every_pair_is_seen_once_an_epoch_across_cuts(tmp_path):
+    """Token counts tell: whatever the cuts, an epoch has the tokens of the whole corpus."""
+    run = Training(tmp_path / "run", ["train.max_epochs=1"])
+    run.run()
+    epoch = run.state()["target_tokens"]
+    cut = Training(tmp_path / "cut")
+    for i, step in enumerate((3, 10, 31)):
+        cut.run(f"train.max_steps={step}", resume=i > 0)
+    cut.run("train.max_epochs=2", resume=True)
+    assert cut.state()["target_tokens"] == 2 * epoch
+
+
+# --- other settings
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    run = Training(tmp_path / "run", ["train.max_steps=20"])
+    run.run()
+    return run
+
+
+def test_changes_are_logged_as_old_and_new(stopped):
+    done = stopped.run(
+        "train.max_steps=30",
+        "schedule.learning_rate=0.02",
+        "model.dropout=0.3",
+        "train.seed=5",
+        "train.batch_tokens=50",
+        resume=True,
+    )
+    for change in (
+        "schedule.learning_rate: 0.01 -> 0.02",
+        "model.dropout: 0.1 -> 0.3",
+        "train.seed: 1 -> 5",
+        "train.batch_tokens: 100 -> 50",
+    ):
+        assert f"resuming with {change}" in done.err
+    # update 30 after a warm-up of 20, with the new rate and not the stored one
+    assert stopped.diary("train")[-1]["learning_rate"] == pytest.approx(0.02 * (20 / 30) ** 0.5)
+
+
+def test_structure_cannot_change(stopped):
+    done = headwise(*stopped.arguments("model.width=32", "model.norm='post'", resume=True))
+    message = error_of(done, 2)
+    assert "model.width: 16 -> 32" in message and 'model.norm: "pre" -> "post"' in message
+
+
+def test_nothing_changes_without_notice(stopped):
+    assert "resuming with" not in stopped.run(resume=True).err
+
+
+# --- damage
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def flip_a_bit(file):
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("train_state.safetensors", cut_short),
+        ("model.safetensors", flip_a_bit),
+        ("state.json", lambda file: file.unlink()),
+        ("manifest.json", lambda file: file.write_bytes(b"")),
+    ],
+)
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, name, damage):
+    settings = ["train.max_steps=30", "checkpoint.every=10"]
+    whole, run = (Training(tmp_path / folder, settings) for folder in ("whole", "run"))
+    whole.run()
+    run.run("train.max_steps=20")
+    damage(run.step(20) / name)
+    done = run.run(resume=True)
+    assert "step-20 is passed over" in done.err and name in done.err
+    assert "step-10 (step 10" in done.err  # what it resumed from
+    assert_same_result(run, whole)
+
+
+def test_when_all_are_damaged_nothing_is_overwritten(stopped):
+    cut_short(stopped.step() / "model.safetensors")
+    before = (stopped.step() / "model.safetensors").read_bytes()
+    message = error_of(headwise(*stopped.arguments(resume=True)), 1)
+    assert "no checkpoint" in message and str(stopped.folder) in message
+    assert (stopped.step() / "model.safetensors").read_bytes() == before
+
+
+# --- signals
+
+
+def start_training(run, *settings, resume=False):
+    """A run that has begun its updates, or is about to."""
+    known = len(run.diary("memory_forecast"))
+    process = run.start(*settings, resume=resume)
+    wait_until(lambda: len(run.diary("memory_forecast")) > known, process)
+    return process
+
+
+def stop(process, *signals):
+    """Sends signals at once; the exit code and standard error, which must come within seconds."""
+    for number in signals:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    return process.returncode, err
+
+
+def test_signals_in_the_middle_of_updates(tmp_path):
+    settings = [*EVERYTHING, "train.accumulate=8", "train.max_steps=150"]
+    whole, cut = (Training(tmp_path / name, settings) for name in ("whole", "cut"))
+    whole.run()
+    rng = random.Random(1)
+    for i in range(4):
+        process = start_training(cut, resume=i > 0)
+        time.sleep(rng.uniform(0, 0.25))
+        code, err = stop(process, (signal.SIGTERM, signal.SIGINT)[i % 2])
+        assert code == (143, 130)[i % 2], err
+        assert "checkpoint saved; go on with --resume" in err
+        state = cut.state()
+        assert state["step"] < 150, "the run was over before the signal came"
+        assert state["micro_batches"] == 8 * state["step"]  # what was begun is dropped
+        assert cut.link("last") == state["step"]
+    cut.run(resume=True)
+    assert_same_result(cut, whole)
+
+
+def test_a_second_signal_ends_at_once(tmp_path):
+    run = Training(tmp_path / "run", ["train.max_steps=1000000"])
+    process = start_training(run)
+    process.send_signal(signal.SIGSTOP)  # so that it meets both together
+    code, err = stop(process, signal.SIGTERM, signal.SIGINT, signal.SIGCONT)
+    assert code in (130, 143)
+    assert "checkpoint saved" not in err
+    run.run("train.max_steps=5", resume=True)
+
+
+def test_a_signal_during_validation(tmp_path):
+    settings = ["train.log_every=1", "train.max_steps=1", "validation.every=1"]
+    settings += ["validation.bleu=true", "validation.beam=8", "data.embedded_valid=300"]
+    settings += ["translate.max_length_factor=20.0"]
+    whole, cut = (Training(tmp_path / name, settings) for name in ("whole", "cut"))
+    process = start_training(cut)
+    wait_until(lambda: cut.diary("train"), process)  # noted right before validation
+    time.sleep(0.05)
+    code, err = stop(process, signal.SIGTERM)
+    assert code == 143, err
+    assert not cut.diary("validation"), "validation was over before the signal came"
+    assert (cut.state()["step"], cut.state()["last_validated"]) == (1, 0)
+    fast = ["validation.beam=1", "translate.max_length_factor=1.0"]
+    cut.run(*fast, resume=True)
+    whole.run(*fast)
+    assert_same_result(cut, whole)
+    assert cut.link("best") == 1
+
+
+def test_a_signal_before_training_ends_at_once(tmp_path):
+    """There is nothing to save yet: the signal does what it does to any program."""
+    run = Training(tmp_path / "run", ["data.embedded_pairs=100000"])
+    process = run.start("train.max_steps=1")
+    assert any("making the subword model" in line for line in process.stderr)
+    code, _ = stop(process, signal.SIGTERM)
+    assert code == -signal.SIGTERM  # 143 to a shell
+    assert run.steps() == []
+    run.run("train.max_steps=1", "data.embedded_pairs=200")
+
+
+def test_kills(tmp_path):
+    """kill -9 at random moments: start, updates, saving, validation."""
+    settings = [*EVERYTHING, "checkpoint.every=2", "checkpoint.keep=2", "validation.every=4"]
+    settings += ["train.log_every=3"]
+    run = Training(tmp_path / "run", settings)
+    rng = random.Random(3)
+    start = time.monotonic()
+    start_training(run, "train.max_steps=1000000").kill()
+    start_up = time.monotonic() - start
+    for _ in range(KILLS - 1):
+        process = run.start("train.max_steps=1000000", resume=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.communicate(timeout=rng.uniform(0.2, 1.6) * start_up)
+        process.kill()
+        process.communicate()
+    steps = run.steps()
+    assert steps, "no checkpoint was ever reached"
+    run.run(f"train.max_steps={steps[-1] + 5}", resume=True)
+    whole = Training(tmp_path / "whole", settings)
+    whole.run(f"train.max_steps={steps[-1] + 5}")
+    assert_same_result(run, whole)
+    assert run.steps() == whole.steps()
+    assert (run.link("best"), run.link("last")) == (whole.link("best"), whole.link("last"))
+    assert not [path.name for path in run.folder.iterdir() if ".tmp" in path.name]
+
+
+# --- disks and folders
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 1 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "headwise_test", folder]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def checkpoint_bytes(run):
+    """Every file of every checkpoint."""
+    files = (file for step in run.folder.glob("step-*") for file in step.iterdir())
+    return {str(file.relative_to(run.folder)): file.read_bytes() for file in files}
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(small_disk, tmp_path):
+    run = Training(small_disk / "run", ["checkpoint.every=5", "train.max_steps=1000"])
+    run.run("train.max_steps=5")
+    before = checkpoint_bytes(run)
+    (small_disk / "filler").write_bytes(bytes(os.statvfs(small_disk).f_bfree * 4096 - 65536))
+    message = error_of(headwise(*run.arguments(resume=True)), 1)
+    assert "No space left on device" in message and str(run.folder) in message
+    assert checkpoint_bytes(run) == before
+    headwise("inspect", run.folder)
+    (small_disk / "filler").unlink()
+    run.run("train.max_steps=10", resume=True)
+    whole = Training(tmp_path / "whole", run.settings)
+    whole.run("train.max_steps=10")
+    assert_same_result(run, whole)
+
+
+def test_a_disk_that_cannot_be_written(small_disk):
+    run = Training(small_disk / "run", ["train.max_steps=5"])
+    run.run()
+    before = checkpoint_bytes(run)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    message = error_of(headwise(*run.arguments("train.max_steps=9", resume=True)), 1)
+    assert "Read-only file system" in message and str(run.folder) in message
+    assert checkpoint_bytes(run) == before
+
+
+def test_two_runs_in_one_folder(tmp_path):
+    run = Training(tmp_path / "run", ["train.max_steps=1000000"])
+    first = start_training(run)
+    done = headwise(*run.arguments(resume=True))
+    message = error_of(done, 1)
+    assert "another process" in message and str(run.folder) in message
+    assert first.poll() is None
+    assert stop(first, signal.SIGTERM)[0] == 143
+
+
+# --- which checkpoints stay
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_best_and_last_stay(tmp_path, keep):
+    """Steps 90 and 100: numbers, not texts; the best one is early."""
+    settings = [f"checkpoint.keep={keep}", "checkpoint.every=10", "validation.every=10"]
+    run = Training(tmp_path / "run", settings)
+    run.run("train.max_steps=40", "train.label_smoothing=0.0")
+    best = run.link("best")
+    ruin = ["schedule.learning_rate=5.0", "schedule.kind='constant'"]
+    run.run("train.max_steps=70", *ruin, resume=True)
+    shutil.rmtree(run.step(70) if keep == 1 else run.step(60))  # a user tidies up
+    run.run("train.max_steps=110", *ruin, resume=True)
+    assert run.link("last") == 110
+    assert run.link("best") == best <= 40
+    assert run.steps() == sorted({best, *range(110, 110 - 10 * keep, -10)})
