@@ -153,7 +153,7 @@ def test_models_are_named_by_run_link_or_checkpoint(lines, tmp_path):
 
 def test_scores_are_sums_and_sums_over_lengths(lines, subword):
     lengths = {}
-    for penalty in (0, 1, 3):
+    for penalty in (0, 1, 2):
         rows = translate(joined(lines), "--scores", "--length-penalty", penalty).rows()
         lengths[penalty] = 0
         for row in rows:
@@ -165,7 +165,7 @@ def test_scores_are_sums_and_sums_over_lengths(lines, subword):
             else:
                 pieces = (log_probability / score) ** (1 / penalty)
                 assert abs(pieces - round(pieces)) < 0.01, "not a sum over a power of a length"
-    assert lengths[0] < lengths[1] <= lengths[3], "the penalty does not move the length"
+    assert lengths[0] < lengths[1] < lengths[2], "the penalty does not move the length"
 
 
 def test_a_sum_is_what_score_finds(lines, subword, tmp_path):
@@ -202,6 +202,11 @@ def test_a_prefix_starts_every_translation_that_there_is(lines):
 # --- terminals, pipes, signals
 
 
+def notice_interrupts():
+    """Whoever runs the tests may ignore Ctrl-C, and the program would honour that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*options, stdin, stdout=subprocess.PIPE):
     return subprocess.Popen(
         [BINARY, "translate", tiny_run(), *map(str, options)],
@@ -209,6 +214,7 @@ def start(*options, stdin, stdout=subprocess.PIPE):
         stdout=stdout,
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
+        preexec_fn=notice_interrupts,
     )
 
 
@@ -251,8 +257,8 @@ def test_a_signal_ends_the_wait_for_a_line(at_terminal, lines, stop):
 
 @pytest.fixture
 def endless(tmp_path, lines):
-    """A file that takes minutes to translate."""
-    (tmp_path / "lines").write_text(joined(line[:20] for line in lines) * 40 + joined(lines) * 2000)
+    """A file that is answered at once for 2000 blank lines and then takes minutes."""
+    (tmp_path / "lines").write_text("\n" * 2000 + joined(lines) * 2000)
     with (tmp_path / "lines").open() as file:
         yield file
 
@@ -269,13 +275,14 @@ def test_a_signal_stops_decoding_within_seconds(endless, stop):
     assert "error" not in process.stderr.read().decode()
 
 
-def test_a_reader_that_leaves_ends_it_quietly(endless):
-    process = start(stdin=endless)
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
+    (tmp_path / "lines").write_text("\n" * 300_000)  # more than a pipe holds
+    with (tmp_path / "lines").open() as file:
+        process = start(stdin=file)
     answer(process)
     process.stdout.close()
     assert process.wait(timeout=60) == 128 + signal.SIGPIPE
-    err = process.stderr.read().decode()
-    assert "error" not in err and "terminate" not in err
+    assert process.stderr.read() == b""
 
 
 def test_a_full_disk_is_an_error(lines, tmp_path):
