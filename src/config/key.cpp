@@ -1,5 +1,6 @@
 // What a key takes, in words, and the search for the key that was meant.
 #include <algorithm>
+#include <cstdint>
 #include <cmath>
 #include <tuple>
 
@@ -96,15 +97,15 @@ const Key* find_key(const std::string& name) {
 const Key& nearest_key(const std::string& name) {
   const std::string given = normalised(name);
   const std::string given_member = given.substr(given.rfind('.') + 1);
-  const Key* nearest = nullptr;
-  std::pair<size_t, size_t> least;
+  const Key* nearest = &schema().front().keys.front();
+  std::pair<size_t, size_t> least = {SIZE_MAX, SIZE_MAX};
   for (const Section& section : schema()) {
     for (const Key& key : section.keys) {
       const size_t whole = edit_distance(given, key.name);
       // The right key in a wrong section costs one edit, however different the sections are.
       const size_t misplaced = edit_distance(given_member, key.member()) + 1;
       const std::pair<size_t, size_t> cost = {std::min(whole, misplaced), whole};
-      if (nearest == nullptr || cost < least) {
+      if (cost < least) {
         nearest = &key;
         least = cost;
       }

@@ -52,7 +52,9 @@ void append(TranslatedLine& line, const std::vector<Translation>& part) {
 
 Translator::Translator(model::Transformer model, data::Vocabularies vocabularies,
                        TranslateOptions options)
-    : model_(std::move(model)), vocabularies_(std::move(vocabularies)), options_(options) {
+    : model_(std::move(model)),
+      vocabularies_(std::move(vocabularies)),
+      options_(std::move(options)) {
   if (!options_.prefix.empty()) prefix_ = vocabularies_.target.encode(options_.prefix);
 }
 

@@ -21,7 +21,7 @@ class FeedForwardImpl : public torch::nn::Module {
  private:
   config::Activation activation_;
   double dropout_;
-  torch::nn::Linear in{nullptr}, out{nullptr};
+  torch::nn::Linear in_{nullptr}, out_{nullptr};
 };
 TORCH_MODULE(FeedForward);
 
@@ -52,8 +52,8 @@ class EncoderLayerImpl : public torch::nn::Module {
   nn::MultiHeadAttention self_attention{nullptr};
 
  private:
-  FeedForward feed_forward{nullptr};
-  Residual self_attention_norm{nullptr}, feed_forward_norm{nullptr};
+  FeedForward feed_forward_{nullptr};
+  Residual self_attention_norm_{nullptr}, feed_forward_norm_{nullptr};
 };
 TORCH_MODULE(EncoderLayer);
 
@@ -75,8 +75,9 @@ class DecoderLayerImpl : public torch::nn::Module {
   nn::MultiHeadAttention self_attention{nullptr}, cross_attention{nullptr};
 
  private:
-  FeedForward feed_forward{nullptr};
-  Residual self_attention_norm{nullptr}, cross_attention_norm{nullptr}, feed_forward_norm{nullptr};
+  FeedForward feed_forward_{nullptr};
+  Residual self_attention_norm_{nullptr}, cross_attention_norm_{nullptr},
+      feed_forward_norm_{nullptr};
 };
 TORCH_MODULE(DecoderLayer);
 

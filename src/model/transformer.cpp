@@ -28,11 +28,11 @@ TransformerImpl::TransformerImpl(const config::ModelConfig& config, int64_t sour
     return torch::nn::Embedding(torch::nn::EmbeddingOptions(pieces, config.width));
   };
   if (shared) {
-    source_embedding = register_module("embedding", embedding(source_vocabulary));
-    target_embedding = source_embedding;
+    source_embedding_ = register_module("embedding", embedding(source_vocabulary));
+    target_embedding_ = source_embedding_;
   } else {
-    source_embedding = register_module("source_embedding", embedding(source_vocabulary));
-    target_embedding = register_module("target_embedding", embedding(target_vocabulary));
+    source_embedding_ = register_module("source_embedding", embedding(source_vocabulary));
+    target_embedding_ = register_module("target_embedding", embedding(target_vocabulary));
   }
   for (int64_t i = 0; i < config.encoder_layers; ++i) {
     encoder.push_back(register_module("encoder_" + std::to_string(i), EncoderLayer(config, i)));
@@ -42,11 +42,11 @@ TransformerImpl::TransformerImpl(const config::ModelConfig& config, int64_t sour
   }
   if (config.norm == config::NormPlacement::kPre) {
     const torch::nn::LayerNormOptions width({config.width});
-    encoder_norm = register_module("encoder_norm", torch::nn::LayerNorm(width));
-    decoder_norm = register_module("decoder_norm", torch::nn::LayerNorm(width));
+    encoder_norm_ = register_module("encoder_norm", torch::nn::LayerNorm(width));
+    decoder_norm_ = register_module("decoder_norm", torch::nn::LayerNorm(width));
   }
   if (!config.tied_output) {
-    output = register_module(
+    output_ = register_module(
         "output",
         torch::nn::Linear(torch::nn::LinearOptions(config.width, target_vocabulary).bias(false)));
   }
@@ -58,9 +58,9 @@ void TransformerImpl::initialise() {
   // Attention initialises itself. Embeddings are scaled by sqrt(E) on the way in, so that tied
   // output scores start near unit variance.
   const double deviation = 1.0 / std::sqrt(double(config_.width));
-  torch::nn::init::normal_(source_embedding->weight, 0.0, deviation);
+  torch::nn::init::normal_(source_embedding_->weight, 0.0, deviation);
   if (config_.embeddings == config::Embeddings::kSeparate) {
-    torch::nn::init::normal_(target_embedding->weight, 0.0, deviation);
+    torch::nn::init::normal_(target_embedding_->weight, 0.0, deviation);
   }
   for (auto& item : named_parameters()) {
     const bool dense =
@@ -96,22 +96,22 @@ at::Tensor TransformerImpl::embed(torch::nn::Embedding& embedding, const at::Ten
 
 Memory TransformerImpl::encode(const PackedTokens& source) {
   const nn::PackedSequences sequences{source.starts, source.starts, source.longest, source.longest};
-  at::Tensor x = embed(source_embedding, source.tokens, source.positions);
+  at::Tensor x = embed(source_embedding_, source.tokens, source.positions);
   for (EncoderLayer& layer : encoder) x = layer->forward(x, sequences);
-  if (encoder_norm) x = encoder_norm->forward(x);
+  if (encoder_norm_) x = encoder_norm_->forward(x);
   return {x, source.starts, source.longest};
 }
 
 at::Tensor TransformerImpl::decode(const PackedTokens& target, const Memory& memory) {
   const nn::PackedSequences self{target.starts, target.starts, target.longest, target.longest};
   const nn::PackedSequences cross{target.starts, memory.starts, target.longest, memory.longest};
-  at::Tensor x = embed(target_embedding, target.tokens, target.positions);
+  at::Tensor x = embed(target_embedding_, target.tokens, target.positions);
   for (DecoderLayer& layer : decoder) x = layer->forward(x, memory.states, self, cross);
-  return decoder_norm ? decoder_norm->forward(x) : x;
+  return decoder_norm_ ? decoder_norm_->forward(x) : x;
 }
 
 at::Tensor TransformerImpl::output_weight() const {
-  return config_.tied_output ? target_embedding->weight : output->weight;
+  return config_.tied_output ? target_embedding_->weight : output_->weight;
 }
 
 at::Tensor TransformerImpl::logits(const at::Tensor& hidden) {
@@ -139,13 +139,13 @@ at::Tensor TransformerImpl::step(DecoderState& state, const at::Tensor& tokens,
   state.sentences = state.sentences.index_select(0, parents);
   const at::Tensor sentences = state.sentences.to(at::kInt);
   const at::Tensor positions = at::full({tokens.size(0)}, state.position, at::kLong);
-  at::Tensor x = embed(target_embedding, tokens, positions);
+  at::Tensor x = embed(target_embedding_, tokens, positions);
   for (size_t i = 0; i < decoder.size(); ++i) {
     state.layers[i].self.reorder(parents);
     x = decoder[i]->step(x, state.layers[i], sentences);
   }
   ++state.position;
-  if (decoder_norm) x = decoder_norm->forward(x);
+  if (decoder_norm_) x = decoder_norm_->forward(x);
   return at::log_softmax(logits(x), -1);
 }
 

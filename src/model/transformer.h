@@ -56,8 +56,8 @@ class TransformerImpl : public torch::nn::Module {
   at::Tensor step(DecoderState& state, const at::Tensor& tokens, const at::Tensor& parents);
 
   const config::ModelConfig& config() const { return config_; }
-  int64_t source_vocabulary() const { return source_embedding->options.num_embeddings(); }
-  int64_t target_vocabulary() const { return target_embedding->options.num_embeddings(); }
+  int64_t source_vocabulary() const { return source_embedding_->options.num_embeddings(); }
+  int64_t target_vocabulary() const { return target_embedding_->options.num_embeddings(); }
 
   std::vector<EncoderLayer> encoder;
   std::vector<DecoderLayer> decoder;
@@ -69,9 +69,9 @@ class TransformerImpl : public torch::nn::Module {
   void initialise();
 
   config::ModelConfig config_;
-  torch::nn::Embedding source_embedding{nullptr}, target_embedding{nullptr};
-  torch::nn::LayerNorm encoder_norm{nullptr}, decoder_norm{nullptr};  // pre-norm only
-  torch::nn::Linear output{nullptr};                                  // untied only
+  torch::nn::Embedding source_embedding_{nullptr}, target_embedding_{nullptr};
+  torch::nn::LayerNorm encoder_norm_{nullptr}, decoder_norm_{nullptr};  // pre-norm only
+  torch::nn::Linear output_{nullptr};                                   // untied only
   at::Tensor position_table_;  // grows on demand; derived, so not part of a checkpoint
 };
 TORCH_MODULE(Transformer);
