@@ -45,19 +45,30 @@ def test_1000_updates_are_400_and_600(tmp_path):
     assert_same_result(cut, whole)
 
 
-# With 3 epochs of some 50 batches: early, in the middle of the second epoch, between two entries of
-# the diary; and several cuts.
+# Of 3 epochs: early, between two entries of the diary in the second one, and several times.
 @pytest.mark.parametrize("cuts", [[1], [77], [20, 21, 83]])
 def test_any_cut(tmp_path, cuts):
-    settings = [*DROPOUT, "train.ema=0.9", "validation.every=25", "train.max_epochs=3"]
+    settings = [*DROPOUT, "train.ema=0.9", "train.max_epochs=3"]
     whole, cut = (Training(tmp_path / name, settings) for name in ("whole", "cut"))
     whole.run()
     for step in cuts:
-        cut.run(f"train.max_steps={step}", "validation.every=0", resume=step != cuts[0])
+        cut.run(f"train.max_steps={step}", resume=step != cuts[0])
     assert cut.state()["epoch"] < 3
     cut.run(resume=True)
     assert_same_result(cut, whole)
-    assert cut.link("best") == whole.link("best")
+
+
+def test_validations_go_on(tmp_path):
+    """The best one so far and the patience with those after it are remembered."""
+    settings = ["schedule.learning_rate=5.0", "schedule.kind='constant'"]
+    settings += ["validation.every=5", "validation.patience=3"]
+    whole, cut = (Training(tmp_path / name, settings) for name in ("whole", "cut"))
+    whole.run()
+    steps = whole.steps()[-1]
+    cut.run(f"train.max_steps={steps - 10}")
+    cut.run(resume=True)
+    assert_same_result(cut, whole)
+    assert cut.link("best") == whole.link("best") < steps
 
 
 def test_a_cut_between_two_epochs(tmp_path):
@@ -183,7 +194,7 @@ def stop(process, *signals):
 
 
 def test_signals_in_the_middle_of_updates(tmp_path):
-    settings = [*EVERYTHING, "train.accumulate=8", "train.max_steps=150"]
+    settings = [*EVERYTHING, "train.accumulate=8", "train.max_steps=80"]
     whole, cut = (Training(tmp_path / name, settings) for name in ("whole", "cut"))
     whole.run()
     rng = random.Random(1)
@@ -194,7 +205,7 @@ def test_signals_in_the_middle_of_updates(tmp_path):
         assert code == (143, 130)[i % 2], err
         assert "checkpoint saved; go on with --resume" in err
         state = cut.state()
-        assert state["step"] < 150, "the run was over before the signal came"
+        assert state["step"] < 80, "the run was over before the signal came"
         assert state["micro_batches"] == 8 * state["step"]  # what was begun is dropped
         assert cut.link("last") == state["step"]
     cut.run(resume=True)
@@ -296,7 +307,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(small_disk, tmp_path):
     message = error_of(headwise(*run.arguments(resume=True)), 1)
     assert "No space left on device" in message and str(run.folder) in message
     assert checkpoint_bytes(run) == before
-    headwise("inspect", run.folder)
+    assert headwise("inspect", run.folder).code == 0
     (small_disk / "filler").unlink()
     run.run("train.max_steps=10", resume=True)
     whole = Training(tmp_path / "whole", run.settings)
@@ -332,7 +343,7 @@ def test_best_and_last_stay(tmp_path, keep):
     """Steps 90 and 100: numbers, not texts; the best one is early."""
     settings = [f"checkpoint.keep={keep}", "checkpoint.every=10", "validation.every=10"]
     run = Training(tmp_path / "run", settings)
-    run.run("train.max_steps=40", "train.label_smoothing=0.0")
+    run.run("train.max_steps=40")
     best = run.link("best")
     ruin = ["schedule.learning_rate=5.0", "schedule.kind='constant'"]
     run.run("train.max_steps=70", *ruin, resume=True)
