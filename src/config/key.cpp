@@ -1,7 +1,7 @@
 // What a key takes, in words, and the search for the key that was meant.
 #include <algorithm>
-#include <cstdint>
 #include <cmath>
+#include <cstdint>
 #include <tuple>
 
 #include "src/config/error.h"
