@@ -201,6 +201,24 @@ TEST(Batcher, APositionBehindTheEndIsTheNextEpoch) {
   }
 }
 
+TEST(Batcher, LargestBatchIsTheMaximumOverTheEpoch) {
+  const EncodedCorpus corpus = make_corpus(2000);
+  Batcher batcher(corpus, {.batch_tokens = 150});
+  const Batcher::Largest largest = batcher.largest_batch();
+  Batcher::Largest seen;
+  while (batcher.position().epoch == 0) {
+    const Batch batch = batcher.next();
+    seen.source_tokens =
+        std::max(seen.source_tokens, static_cast<int64_t>(batch.source.tokens.size()));
+    seen.target_tokens =
+        std::max(seen.target_tokens, static_cast<int64_t>(batch.target.tokens.size()));
+    seen.pairs = std::max(seen.pairs, batch.size());
+  }
+  EXPECT_EQ(largest.source_tokens, seen.source_tokens);
+  EXPECT_EQ(largest.target_tokens, seen.target_tokens);
+  EXPECT_EQ(largest.pairs, seen.pairs);
+}
+
 TEST(Batcher, ImpossibleArgumentsAreRefused) {
   const EncodedCorpus empty, corpus = make_corpus(3);
   EXPECT_THROW(Batcher(empty, {}), std::invalid_argument);
