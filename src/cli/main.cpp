@@ -6,6 +6,7 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "src/cli/command.h"
 #include "src/cli/output.h"
@@ -20,6 +21,15 @@ namespace {
 int fail(const std::string& message, int exit_code) {
   std::cerr << "headwise: error: " << message << std::endl;
   return exit_code;
+}
+
+/// CLI11 says of an unknown command only that one is required.
+std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  const bool has_command = !app.get_subcommands().empty();
+  return (has_command || unknown.empty() ? std::string(error.what())
+                                         : "there is no command \"" + unknown.front() + '"') +
+         " (headwise --help lists what there is)";
 }
 
 int run(const Action& action) {
@@ -69,8 +79,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    return cli::fail(std::string(error.what()) + " (headwise --help lists what there is)",
-                     headwise::kExitUsage);
+    return cli::fail(cli::usage_message(app, error), headwise::kExitUsage);
   }
   return cli::run(action);
 }
