@@ -8,12 +8,14 @@
 namespace headwise::train {
 namespace {
 
+const std::string kTrained = "trained.";
+
 /// Optimiser moments, and the trained weights where model.safetensors holds their average.
 io::Tensors train_state(const io::Tensors& parameters, const Optimizer& optimizer,
                         const MovingAverage* average) {
   io::Tensors tensors = optimizer.state();
   if (average == nullptr) return tensors;
-  for (const auto& [name, parameter] : parameters) tensors["trained." + name] = parameter;
+  for (const auto& [name, parameter] : parameters) tensors[kTrained + name] = parameter;
   return tensors;
 }
 
@@ -36,10 +38,20 @@ void load_checkpoint(const std::filesystem::path& checkpoint, const RunParts& pa
   const io::Tensors parameters = io::parameters_of(*parts.model);
   const std::filesystem::path model_file = checkpoint / io::kModelFile;
   const std::filesystem::path state_file = checkpoint / io::kTrainStateFile;
-  io::copy_into(average ? average->averages() : parameters, io::load_tensors(model_file),
-                model_file.string());
-  io::copy_into(train_state(parameters, optimizer, average), io::load_tensors(state_file),
-                state_file.string());
+  const io::Tensors weights = io::load_tensors(model_file);
+  io::Tensors state = io::load_tensors(state_file);
+  // Whether there was an average is the checkpoint's to say: train.ema may have been set since.
+  io::Tensors trained;
+  for (const auto& [name, parameter] : parameters) {
+    const auto found = state.find(kTrained + name);
+    if (found == state.end()) continue;
+    trained[name] = found->second;
+    state.erase(found);
+  }
+  io::copy_into(parameters, trained.empty() ? weights : trained,
+                (trained.empty() ? model_file : state_file).string());
+  if (average != nullptr) io::copy_into(average->averages(), weights, model_file.string());
+  io::copy_into(optimizer.state(), state, state_file.string());
 }
 
 }  // namespace headwise::train

@@ -250,6 +250,7 @@ void Trainer::validate(const SafePoint& safe_point, bool counts_for_patience) {
       state.best_step == 0 || (by_bleu ? value > state.best_value : value < state.best_value);
   improved_ = better && finite && std::isfinite(result.nll);
   state.last_validated = state.step;
+  last_saved_ = -1;  // a checkpoint of this step does not know of the validation yet
   if (improved_) {
     state.best_step = state.step;
     state.best_value = value;

@@ -12,6 +12,7 @@ import subprocess
 import time
 
 import pytest
+import torch
 from program import error_of, headwise
 from training import Training, assert_same_result
 
@@ -130,6 +131,20 @@ def test_structure_cannot_change(stopped):
 
 def test_nothing_changes_without_notice(stopped):
     assert "resuming with" not in stopped.run(resume=True).err
+
+
+def test_averaging_may_begin_and_end_on_the_way(stopped, tmp_path):
+    before = stopped.tensors()
+    stopped.run("train.max_steps=21", "train.ema=0.9", resume=True)
+    name = "decoder_0.feed_forward.out.weight"
+    after = stopped.tensors()
+    step = after[f"trained.{name}"] - before[name]
+    decay = min(0.9, 22 / 31)
+    assert torch.allclose(after[name], before[name] + (1 - decay) * step, rtol=1e-5, atol=1e-7)
+    stopped.run("train.max_steps=30", resume=True)
+    plain = Training(tmp_path / "plain")
+    plain.run("train.max_steps=30")
+    assert_same_result(stopped, plain)
 
 
 # --- damage
