@@ -238,6 +238,22 @@ TEST(AttentionPlan, NamesTheKernelAndNeedsNoScoreMatrix) {
   EXPECT_LE(bytes(800), 800 * 40);
 }
 
+// The threshold itself is kept, one below it is not.
+TEST(AttentionDropout, CutsExactlyAtTheThreshold) {
+  Case<double> problem({.batch = 1, .heads = 1, .kv_heads = 1, .queries = 1, .keys = 1});
+  auto params = problem.forward();
+  params.dropout = {99, 3, 0};
+  const uint32_t half = reference_philox({0, 0, 0, 3}, {99, 0})[0] % 65536;
+  const auto first = [&](uint32_t threshold) {
+    params.dropout.threshold = threshold;
+    run_plan(params);
+    return params.output.at(0, 0, 0, 0);
+  };
+  const double whole = first(0);
+  EXPECT_DOUBLE_EQ(first(half), whole * 65536 / (65536 - half));
+  EXPECT_EQ(first(half + 1), 0.0);
+}
+
 // NaN and infinity among the visible numbers must show, not vanish in exp.
 TEST(AttentionNaN, ShowsWhenItIsVisible) {
   Case<float> problem({.batch = 1, .heads = 1, .kv_heads = 1, .queries = 2, .keys = 20});
