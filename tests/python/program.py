@@ -11,7 +11,7 @@ from pathlib import Path
 import sentencepiece
 
 BINARY = Path(os.environ.get("HEADWISE_BINARY", Path(sys.executable).parent / "headwise"))
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "2"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # tiny models lose by sharing work
 
 # A model that learns a little of the embedded corpus in seconds.
 TINY_CONFIG = """
