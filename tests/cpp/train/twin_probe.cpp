@@ -1,0 +1,69 @@
+// twin_probe CHECKPOINT SOURCE TARGET OUTPUT: scores, loss and gradients of a checkpoint on two
+// texts, all pairs in one packed batch, as a safetensors file for tests/python/test_twin.py.
+#include <ATen/ATen.h>
+
+#include <cstdio>
+#include <exception>
+#include <numeric>
+
+#include "src/data/text_file.h"
+#include "src/evaluate/batch_tensors.h"
+#include "src/io/model_io.h"
+#include "src/model/loss.h"
+#include "src/train/micro_batches.h"
+
+namespace headwise {
+namespace {
+
+data::Batch read_batch(const io::LoadedModel& loaded, const char* source, const char* target) {
+  data::EncodedCorpus corpus;
+  for (const std::string& line : data::read_lines(source).lines) {
+    corpus.source.push_back(loaded.vocabularies.source.encode(line));
+    corpus.lines.push_back(corpus.size());
+  }
+  for (const std::string& line : data::read_lines(target).lines) {
+    corpus.target.push_back(loaded.vocabularies.target.encode(line));
+  }
+  std::vector<int64_t> all(corpus.source.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return data::pack(corpus, all, train::batching_of(loaded.config.train, loaded.vocabularies));
+}
+
+void probe(char** arguments) {
+  const io::LoadedModel loaded = io::load_model(arguments[1]);
+  const data::Batch batch = read_batch(loaded, arguments[2], arguments[3]);
+  model::Transformer model = loaded.model;
+  const at::Tensor hidden = model->decode(evaluate::tensors_of(batch.target),
+                                          model->encode(evaluate::tensors_of(batch.source)));
+  const at::Tensor labels = evaluate::labels_of(batch);
+  const model::Loss loss = model::linear_cross_entropy(hidden, model->output_weight(), labels,
+                                                       loaded.config.train.label_smoothing);
+  (loss.smoothed / double(labels.numel())).backward();
+
+  io::Tensors results = {{"source_tokens", evaluate::tensors_of(batch.source).tokens},
+                         {"labels", labels},
+                         {"logits", model->logits(hidden)},
+                         {"smoothed", loss.smoothed},
+                         {"nll", at::scalar_tensor(loss.nll, at::kDouble)}};
+  for (const auto& [name, parameter] : io::parameters_of(*model)) {
+    results["gradient." + name] = parameter.grad();
+  }
+  io::save_tensors(arguments[4], results);
+}
+
+}  // namespace
+}  // namespace headwise
+
+int main(int count, char** arguments) {
+  if (count != 5) {
+    std::fprintf(stderr, "usage: twin_probe CHECKPOINT SOURCE TARGET OUTPUT\n");
+    return 2;
+  }
+  try {
+    headwise::probe(arguments);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "twin_probe: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
