@@ -45,7 +45,7 @@ SentencePair draw_pair(Random& random, Pool pool, bool longer) {
 // there is at least one of them.
 SentencePair draw_for(CorpusSplit split, uint64_t seed, int64_t index, bool unseen) {
   const auto number = static_cast<uint64_t>(index) * 4 + static_cast<uint64_t>(split);
-  Random random(grammar::mix(grammar::mix(seed) ^ number));
+  Random random(mix64(mix64(seed) ^ number));
   while (true) {
     SentencePair pair =
         draw_pair(random, unseen ? Pool::kHeldOut : Pool::kTraining, split == CorpusSplit::kLonger);

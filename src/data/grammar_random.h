@@ -4,19 +4,14 @@
 #include <cstdint>
 #include <string_view>
 
-namespace headwise::data::grammar {
+#include "src/data/splitmix64.h"
 
-/// The finaliser of SplitMix64: a bijection that spreads every input bit over the whole word.
-inline uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
+namespace headwise::data::grammar {
 
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t next() { return mix(state_ += 0x9e3779b97f4a7c15ULL); }
+  explicit Random(uint64_t seed) : numbers_(seed) {}
+  uint64_t next() { return numbers_.next(); }
   /// A number in [0, n), n below 2^32.
   uint64_t below(uint64_t n) { return ((next() >> 32) * n) >> 32; }
   /// A number in [first, last].
@@ -30,14 +25,14 @@ class Random {
   }
 
  private:
-  uint64_t state_;
+  SplitMix64 numbers_;
 };
 
 /// FNV-1a, then mixed: what decides the split of a text and which names are held out.
 inline uint64_t text_hash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return mix(hash);
+  return mix64(hash);
 }
 
 }  // namespace headwise::data::grammar

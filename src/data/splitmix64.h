@@ -8,18 +8,19 @@
 
 namespace headwise::data {
 
+/// SplitMix64's finaliser: a bijection that spreads every input bit over the whole word.
+inline uint64_t mix64(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
 /// SplitMix64 (Steele, Lea, Flood 2014): a 64-bit counter passed through a bijective mixer.
 class SplitMix64 {
  public:
   explicit SplitMix64(uint64_t seed) : state_(seed) {}
 
-  uint64_t next() {
-    state_ += 0x9E3779B97F4A7C15ULL;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
-  }
+  uint64_t next() { return mix64(state_ += 0x9E3779B97F4A7C15ULL); }
 
   /// Uniform in [0, n), n >= 1. Numbers of the last, incomplete stretch of n are drawn again.
   uint64_t below(uint64_t n) {

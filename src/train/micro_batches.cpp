@@ -1,6 +1,7 @@
 #include "src/train/micro_batches.h"
 
 #include "src/config/error.h"
+#include "src/data/splitmix64.h"
 
 namespace headwise::train {
 
@@ -34,10 +35,7 @@ std::string lines_of(const std::vector<data::Batch>& batches) {
 }
 
 uint64_t micro_batch_seed(int64_t run_seed, int64_t micro_batch) {
-  uint64_t z = uint64_t(run_seed) * 0x9E3779B97F4A7C15u + uint64_t(micro_batch);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
+  return data::mix64(uint64_t(run_seed) * 0x9E3779B97F4A7C15u + uint64_t(micro_batch));
 }
 
 }  // namespace headwise::train
