@@ -119,7 +119,7 @@ std::vector<Spec> random_specs(int count, uint64_t seed) {
     spec.keep = chance(50);
     if (chance(40)) spec.bias = axes();
     spec.float_bias = chance(50);
-    if (chance(40)) spec.dropout = below(90) / 100.0;
+    if (chance(40)) spec.dropout = static_cast<double>(below(90)) / 100.0;
     spec.lse_gradient = chance(50);
     spec.layout = static_cast<Layout>(below(3));
     spec.seed = generator();
