@@ -1,6 +1,7 @@
 """Runs of `headwise train` that take seconds, and what they leave on disk."""
 
 import json
+import signal
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -67,7 +68,15 @@ class Training:
     def start(self, *settings: str, resume: bool = False) -> subprocess.Popen:
         command = [BINARY, *self.arguments(*settings, resume=resume)]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=ENVIRONMENT)
+        return subprocess.Popen(
+            command,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            env=ENVIRONMENT,
+            # Where the tests run in the background, SIGINT is ignored, and that is inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
 
     def steps(self) -> list[int]:
         return sorted(int(path.name[5:]) for path in self.folder.glob("step-*"))

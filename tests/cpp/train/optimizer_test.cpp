@@ -1,0 +1,138 @@
+// Updates against torch::optim's, the gradient's norm and its clipping.
+#include "src/train/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+namespace headwise::train {
+namespace {
+
+io::Tensors parameters_like(const std::vector<at::Tensor>& values) {
+  io::Tensors parameters;
+  for (size_t i = 0; i < values.size(); ++i) {
+    parameters["p" + std::to_string(i)] = values[i].clone().requires_grad_();
+  }
+  return parameters;
+}
+
+std::vector<at::Tensor> in_order(const io::Tensors& tensors) {
+  std::vector<at::Tensor> values;
+  for (const auto& [name, tensor] : tensors) values.push_back(tensor);
+  return values;
+}
+
+/// torch's own optimiser for the same options.
+std::unique_ptr<torch::optim::Optimizer> reference(const std::vector<at::Tensor>& parameters,
+                                                   const config::OptimizerConfig& config) {
+  const auto with = [&](auto options) {
+    options.betas(std::make_tuple(config.beta1, config.beta2));
+    options.eps(config.epsilon).weight_decay(config.weight_decay);
+    return options;
+  };
+  if (config.kind == config::OptimizerKind::kAdam) {
+    return std::make_unique<torch::optim::Adam>(parameters, with(torch::optim::AdamOptions(1.0)));
+  }
+  return std::make_unique<torch::optim::AdamW>(parameters, with(torch::optim::AdamWOptions(1.0)));
+}
+
+void set_rate(torch::optim::Optimizer& optimizer, config::OptimizerKind kind, double rate) {
+  auto& options = optimizer.param_groups().front().options();
+  if (kind == config::OptimizerKind::kAdam) {
+    static_cast<torch::optim::AdamOptions&>(options).lr(rate);
+  } else {
+    static_cast<torch::optim::AdamWOptions&>(options).lr(rate);
+  }
+}
+
+class Updates : public ::testing::TestWithParam<std::pair<config::OptimizerKind, double>> {};
+
+TEST_P(Updates, EqualTorchsOver25Steps) {
+  config::OptimizerConfig config;
+  config.kind = GetParam().first;
+  config.weight_decay = GetParam().second;
+  at::manual_seed(1);
+  // A matrix, a vector, and more elements than a SIMD width divides.
+  const std::vector<at::Tensor> start = {at::randn({5, 3}), at::randn({7}), at::randn({131})};
+  const io::Tensors ours = parameters_like(start), theirs = parameters_like(start);
+  Optimizer optimizer(ours, config);
+  const auto torchs = reference(in_order(theirs), config);
+
+  for (int64_t step = 1; step <= 25; ++step) {
+    const double rate = 0.01 / double(step);
+    for (const auto& [name, parameter] : ours) {
+      // From 1e-6 to 1: small gradients, where epsilon counts, and zeros.
+      at::Tensor gradient = at::randn(parameter.sizes()) * std::pow(10.0, double(-(step % 7)));
+      if (step % 5 == 0) gradient.zero_();
+      parameter.grad().copy_(gradient);
+      theirs.at(name).mutable_grad() = gradient.clone();
+    }
+    optimizer.update(rate, step);
+    set_rate(*torchs, config.kind, rate);
+    torchs->step();
+    for (const auto& [name, parameter] : ours) {
+      EXPECT_TRUE(at::allclose(parameter, theirs.at(name), 1e-6, 1e-7))
+          << name << " after step " << step;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizer, Updates,
+                         ::testing::Values(std::pair{config::OptimizerKind::kAdam, 0.0},
+                                           std::pair{config::OptimizerKind::kAdam, 0.1},
+                                           std::pair{config::OptimizerKind::kAdamW, 0.0},
+                                           std::pair{config::OptimizerKind::kAdamW, 0.1}));
+
+TEST(Optimizer, StateHasBothMomentsOfEveryParameterAndSharesThem) {
+  const io::Tensors parameters = parameters_like({at::ones({2}), at::ones({3})});
+  Optimizer optimizer(parameters, {});
+  for (const auto& [name, parameter] : parameters) parameter.grad().fill_(2.0);
+  optimizer.update(0.1, 1);
+  const io::Tensors state = optimizer.state();
+  ASSERT_EQ(state.size(), 4u);
+  EXPECT_TRUE(at::allclose(state.at("first_moment.p0"), at::full({2}, 0.1 * 2)));
+  EXPECT_TRUE(at::allclose(state.at("second_moment.p1"), at::full({3}, 0.02 * 4), 1e-6, 0));
+  at::Tensor(state.at("first_moment.p0")).zero_();
+  EXPECT_EQ(optimizer.state().at("first_moment.p0").sum().item<double>(), 0);
+}
+
+class GradientNorm : public ::testing::Test {
+ protected:
+  void set(const std::vector<float>& a, const std::vector<float>& b) {
+    parameters.at("p0").grad().copy_(at::tensor(a));
+    parameters.at("p1").grad().copy_(at::tensor(b));
+  }
+  io::Tensors parameters = parameters_like({at::zeros({2}), at::zeros({1})});
+  Optimizer optimizer{parameters, {}};
+};
+
+TEST_F(GradientNorm, IsTakenOverAllParametersTogether) {
+  set({2, 3}, {6});
+  EXPECT_NEAR(optimizer.gradient_norm(), 7, 1e-6);
+}
+
+TEST_F(GradientNorm, OfNothingIsZero) { EXPECT_EQ(optimizer.gradient_norm(), 0); }
+
+TEST_F(GradientNorm, IsNotFiniteWhenAnEntryIsNot) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    set({1, bad}, {2});
+    EXPECT_FALSE(std::isfinite(optimizer.gradient_norm()));
+    optimizer.zero_gradients();  // sets, not multiplies: NaN times 0 would stay NaN
+    EXPECT_EQ(optimizer.gradient_norm(), 0);
+  }
+}
+
+TEST_F(GradientNorm, ScalingReachesEveryEntry) {
+  set({2, 3}, {6});
+  optimizer.scale_gradients(1.0 / 7);
+  EXPECT_NEAR(optimizer.gradient_norm(), 1, 1e-7);
+  EXPECT_NEAR(parameters.at("p1").grad().item<double>(), 6.0 / 7, 1e-7);
+}
+
+}  // namespace
+}  // namespace headwise::train
