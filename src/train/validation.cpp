@@ -1,6 +1,7 @@
 #include "src/train/validation.h"
 
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ ValidationResult validate(model::Transformer& model, const data::Vocabularies& v
   result.nll = loss.nll / double(loss.labels);
   result.smoothed = loss.smoothed / double(loss.labels);
 
-  if (config.validation.bleu) {
+  // A model without finite scores has nothing to search for.
+  if (config.validation.bleu && std::isfinite(result.nll)) {
     evaluate::TranslateOptions options;
     options.decoding = config.translate;
     options.decoding.beam = config.validation.beam;
