@@ -32,7 +32,7 @@ ARCHITECTURES = {
     ],
     "separate embeddings": [
         "subword.joint=false",
-        "subword.vocabulary=300",
+        "subword.vocabulary=360",
         'model.embeddings="separate"',
     ],
     "separate, untied output": ['model.embeddings="separate"', "model.tied_output=false"],
