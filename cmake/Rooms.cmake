@@ -53,8 +53,9 @@ function(headwise_add_test name)
     headwise_use_pch(${name})
   endif()
   include(GoogleTest)
+  # Listing the tests loads libtorch, which takes longer than CMake's 5 s when the disk is cold.
   gtest_discover_tests(
-    ${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 300)
+    ${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300 PROPERTIES LABELS "${TEST_LABELS}" TIMEOUT 300)
 endfunction()
 
 function(headwise_check_every_test_is_registered)

@@ -8,7 +8,7 @@ from program import headwise
 CONFIG = """
 [data]
 kind = "embedded"
-embedded_pairs = 4000
+embedded_pairs = 2000
 embedded_valid = 50
 [subword]
 type = "bpe"
@@ -23,11 +23,11 @@ dropout = {dropout}
 [train]
 batch_tokens = {tokens}
 ema = {ema}
-max_steps = 12
+max_steps = 6
 [validation]
-every = 12
+every = 6
 [checkpoint]
-every = 12
+every = 6
 """
 
 CASES = {
@@ -58,7 +58,7 @@ CASES = {
         "layers": 3,
         "activation": "gelu",
         "dropout": 0.0,
-        "tokens": 4000,
+        "tokens": 2500,
         "ema": 0,
     },
 }
