@@ -16,7 +16,7 @@ namespace {
 io::Tensors parameters_like(const std::vector<at::Tensor>& values) {
   io::Tensors parameters;
   for (size_t i = 0; i < values.size(); ++i) {
-    parameters[std::to_string(i)] = values[i].clone().requires_grad_();
+    parameters[std::string("p").append(std::to_string(i))] = values[i].clone().requires_grad_();
   }
   return parameters;
 }
