@@ -5,6 +5,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include "csrc/ops/checks.h"
+
 namespace headwise::ops {
 
 at::Tensor empty_rows(const at::Tensor& rows, const c10::SymInt& width, bool packed) {
@@ -16,7 +18,8 @@ at::Tensor empty_rows(const at::Tensor& rows, const c10::SymInt& width, bool pac
 }
 
 at::Tensor empty_row_numbers(const at::Tensor& rows) {
-  return at::empty_symint(rows.sym_sizes().slice(0, rows.dim() - 1), rows.options());
+  return at::empty_symint(rows.sym_sizes().slice(0, rows.dim() - 1),
+                          rows.options().dtype(sum_dtype(rows)));
 }
 
 Gradients allocate_gradients(const Call& call, bool bias_gradient) {
@@ -27,7 +30,8 @@ Gradients allocate_gradients(const Call& call, bool bias_gradient) {
   if (bias_gradient) {
     TORCH_CHECK_VALUE(call.options.bias.has_value(),
                       "attention_backward: bias_gradient is true and no bias came");
-    gradients.bias = at::zeros_symint(call.options.bias->sym_sizes(), call.query.options());
+    gradients.bias = at::zeros_symint(call.options.bias->sym_sizes(),
+                                      call.query.options().dtype(sum_dtype(call.query)));
   } else {
     gradients.bias = at::empty({0}, call.query.options());
   }

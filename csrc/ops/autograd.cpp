@@ -44,9 +44,10 @@ variable_list tensors_of(const Call& call) {
 
 constexpr size_t kPaddedTensors = 9;
 
-void save(AutogradContext* ctx, const Call& call, const at::Tensor& lse) {
+void save(AutogradContext* ctx, const Call& call, const TensorPair& result) {
   variable_list saved = tensors_of(call);
-  saved.push_back(lse);
+  saved.push_back(std::get<0>(result));
+  saved.push_back(std::get<1>(result));
   ctx->save_for_backward(std::move(saved));
   const AttentionOptions& o = call.options;
   ctx->saved_data["causal"] = o.causal;
@@ -99,14 +100,14 @@ struct Attention : torch::autograd::Function<Attention> {
     ctx->set_materialize_grads(false);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const TensorPair result = ForwardOp::call(call);
-    save(ctx, call, std::get<1>(result));
+    save(ctx, call, result);
     return {std::get<0>(result), std::get<1>(result)};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const variable_list saved = ctx->get_saved_variables();
     const Call call = restore(ctx, saved);
-    const at::Tensor& lse = saved.back();
+    const at::Tensor &output = saved[saved.size() - 2], &lse = saved.back();
     at::Tensor output_gradient = gradients[0];
     if (!output_gradient.defined()) {  // only the log-sum-exp was used
       std::vector<c10::SymInt> sizes = call.query.sym_sizes().vec();
@@ -118,7 +119,7 @@ struct Attention : torch::autograd::Function<Attention> {
     constexpr size_t kBiasEdge = 3;
     const bool bias_gradient = call.options.bias.has_value() && ctx->needs_input_grad(kBiasEdge);
     auto [query, key, value, bias] =
-        BackwardOp::call(call, output_gradient, lse_gradient, lse, bias_gradient);
+        BackwardOp::call(call, output_gradient, lse_gradient, output, lse, bias_gradient);
     return {query, key, value, bias_gradient ? bias : at::Tensor(), at::Tensor()};
   }
 };

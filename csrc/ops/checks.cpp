@@ -22,8 +22,7 @@ void check_inputs(const Call& call) {
   const int64_t dim = call.packed() ? 3 : 4;
   const int64_t head_dim = 1, width_dim = dim - 1, row_dim = call.packed() ? 0 : 2;
   const at::Tensor &query = call.query, &key = call.key, &value = call.value;
-  TORCH_CHECK_VALUE(query.scalar_type() == at::kFloat || query.scalar_type() == at::kDouble,
-                    "attention: query is ", query.scalar_type(), "; it must be float32 or float64");
+  check_dtype(query);
   check_kind("query", query, dim, query);
   check_kind("key", key, dim, query);
   check_heads(query.sym_size(head_dim), key.sym_size(head_dim), "key");
@@ -100,16 +99,27 @@ void check_dropout(const Call& call) {
                     call.query.device());
 }
 
-void check_like(const char* name, const at::Tensor& tensor, c10::SymIntArrayRef sizes,
-                const at::Tensor& query) {
-  TORCH_CHECK_VALUE(tensor.scalar_type() == query.scalar_type() &&
-                        tensor.device() == query.device() && tensor.sym_sizes() == sizes,
+void check_is(const char* name, const at::Tensor& tensor, at::ScalarType dtype,
+              c10::SymIntArrayRef sizes, const at::Tensor& query) {
+  TORCH_CHECK_VALUE(tensor.scalar_type() == dtype && tensor.device() == query.device() &&
+                        tensor.sym_sizes() == sizes,
                     "attention: ", name, " is ", tensor.scalar_type(), " of shape ",
-                    tensor.sym_sizes(), " on ", tensor.device(), "; it must be ",
-                    query.scalar_type(), " of shape ", sizes, " on ", query.device());
+                    tensor.sym_sizes(), " on ", tensor.device(), "; it must be ", dtype,
+                    " of shape ", sizes, " on ", query.device());
 }
 
 }  // namespace
+
+at::ScalarType sum_dtype(const at::Tensor& query) {
+  return query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+void check_dtype(const at::Tensor& query) {
+  const at::ScalarType dtype = query.scalar_type();
+  TORCH_CHECK_VALUE(
+      dtype == at::kFloat || dtype == at::kDouble || dtype == at::kBFloat16 || dtype == at::kHalf,
+      "attention: query is ", dtype, "; it must be float32, bfloat16, float16 or float64");
+}
 
 void check_kind(const char* name, const at::Tensor& tensor, int64_t dim, const at::Tensor& query) {
   TORCH_CHECK_VALUE(tensor.scalar_type() == query.scalar_type(), "attention: ", name, " is ",
@@ -197,17 +207,20 @@ void check_call(const Call& call) {
 }
 
 void check_lse(const Call& call, const at::Tensor& lse) {
-  check_like("lse", lse, call.query.sym_sizes().slice(0, call.query.dim() - 1), call.query);
+  check_is("lse", lse, sum_dtype(call.query), call.query.sym_sizes().slice(0, call.query.dim() - 1),
+           call.query);
 }
 
-void check_backward(const Call& call, const at::Tensor& output_gradient,
-                    const OptionalTensor& lse_gradient, const at::Tensor& lse) {
+void check_backward(const Call& call, const Saved& saved) {
   std::vector<c10::SymInt> sizes = call.query.sym_sizes().vec();
   sizes.back() = call.value.sym_sizes().back();
-  check_like("output_gradient", output_gradient, sizes, call.query);
-  check_lse(call, lse);
+  const at::ScalarType dtype = call.query.scalar_type();
+  check_is("output_gradient", saved.output_gradient, dtype, sizes, call.query);
+  check_is("output", saved.output, dtype, sizes, call.query);
+  check_lse(call, saved.lse);
   sizes.pop_back();
-  if (lse_gradient.has_value()) check_like("lse_gradient", *lse_gradient, sizes, call.query);
+  if (!saved.lse_gradient.has_value()) return;
+  check_is("lse_gradient", *saved.lse_gradient, sum_dtype(call.query), sizes, call.query);
 }
 
 }  // namespace headwise::ops

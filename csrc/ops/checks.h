@@ -12,10 +12,18 @@ void check_call(const Call& call);
 
 /// What a forward pass gave and what comes from above.
 void check_lse(const Call& call, const at::Tensor& lse);
-void check_backward(const Call& call, const at::Tensor& output_gradient,
-                    const OptionalTensor& lse_gradient, const at::Tensor& lse);
+struct Saved {
+  const at::Tensor& output_gradient;
+  const OptionalTensor& lse_gradient;
+  const at::Tensor &output, &lse;
+};
+void check_backward(const Call& call, const Saved& saved);
+
+/// Type of the log-sum-exp and of sums: float32, or float64 for float64.
+at::ScalarType sum_dtype(const at::Tensor& query);
 
 /// Pieces that decoding shares.
+void check_dtype(const at::Tensor& query);
 void check_kind(const char* name, const at::Tensor& tensor, int64_t dim, const at::Tensor& query);
 void check_heads(const c10::SymInt& heads, const c10::SymInt& kv_heads, const char* key_name);
 void check_width(const char* name, const c10::SymInt& width);

@@ -19,7 +19,7 @@ void launch_forward(const Call& call, const Positions& positions, const at::Tens
   kernels::ForwardParams<T> params;
   fill_inputs(call, positions, params);
   params.output = view_of<T>(output, call.packed());
-  params.lse = view_of<T>(lse, call.packed());
+  params.lse = view_of<kernels::Compute<T>>(lse, call.packed());
   run_on_threads(params);
 }
 
@@ -32,20 +32,11 @@ TensorPair forward(const Call& call) {
     output.zero_();
     lse.fill_(-std::numeric_limits<double>::infinity());
   }
-  if (call.query.scalar_type() == at::kFloat) {
-    launch_forward<float>(call, positions, output, lse);
-  } else {
-    launch_forward<double>(call, positions, output, lse);
-  }
+  with_element_type(call.query.scalar_type(), [&](auto type) {
+    launch_forward<decltype(type)>(call, positions, output, lse);
+  });
   return {output, lse};
 }
-
-/// What the forward pass left and what comes from above.
-struct Saved {
-  const at::Tensor& output_gradient;
-  const OptionalTensor& lse_gradient;
-  const at::Tensor& lse;
-};
 
 template <typename T>
 void launch_backward(const Call& call, const Positions& positions, const Saved& saved,
@@ -53,25 +44,29 @@ void launch_backward(const Call& call, const Positions& positions, const Saved& 
   kernels::BackwardParams<T> params;
   const bool packed = call.packed();
   fill_inputs(call, positions, params);
-  params.lse = view_of<const T>(saved.lse, packed);
+  params.output = view_of<const T>(saved.output, packed);
+  params.lse = view_of<const kernels::Compute<T>>(saved.lse, packed);
   params.output_gradient = view_of<const T>(saved.output_gradient, packed);
   if (saved.lse_gradient.has_value()) {
-    params.lse_gradient = view_of<const T>(*saved.lse_gradient, packed);
+    params.lse_gradient = view_of<const kernels::Compute<T>>(*saved.lse_gradient, packed);
   }
   params.query_gradient = view_of<T>(gradients.query, packed);
   params.key_gradient = view_of<T>(gradients.key, packed);
   params.value_gradient = view_of<T>(gradients.value, packed);
   if (gradients.bias.dim() > 1) {
     const auto [batch, head, row, column] = element_strides(gradients.bias);
-    params.bias_gradient = {gradients.bias.mutable_data_ptr<T>(), batch, head, row, column};
+    params.bias_gradient = {gradients.bias.mutable_data_ptr<kernels::Compute<T>>(), batch, head,
+                            row, column};
   }
   run_on_threads(params);
 }
 
 TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
-                    const OptionalTensor& lse_gradient, const at::Tensor& lse, bool bias_gradient) {
+                    const OptionalTensor& lse_gradient, const at::Tensor& output,
+                    const at::Tensor& lse, bool bias_gradient) {
+  const Saved saved{output_gradient, lse_gradient, output, lse};
   check_call(call);
-  check_backward(call, output_gradient, lse_gradient, lse);
+  check_backward(call, saved);
   const Positions positions = read_positions(call);
   Gradients gradients = allocate_gradients(call, bias_gradient);
   if (positions.leaves_queries_out(call.query.size(0))) gradients.query.zero_();
@@ -79,12 +74,9 @@ TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
     gradients.key.zero_();
     gradients.value.zero_();
   }
-  const Saved saved{output_gradient, lse_gradient, lse};
-  if (call.query.scalar_type() == at::kFloat) {
-    launch_backward<float>(call, positions, saved, gradients);
-  } else {
-    launch_backward<double>(call, positions, saved, gradients);
-  }
+  with_element_type(call.query.scalar_type(), [&](auto type) {
+    launch_backward<decltype(type)>(call, positions, saved, gradients);
+  });
   if (bias_gradient) gradients.bias = gradients.bias.to(call.options.bias->scalar_type());
   return {gradients.query, gradients.key, gradients.value, gradients.bias};
 }
@@ -94,7 +86,7 @@ void launch_weights(const Call& call, const Positions& positions, const at::Tens
                     const at::Tensor& weights) {
   kernels::WeightsParams<T> params;
   fill_inputs(call, positions, params);
-  params.lse = view_of<const T>(lse, call.packed());
+  params.lse = view_of<const kernels::Compute<T>>(lse, call.packed());
   params.weights = view_of<T>(weights, false);
   run_on_threads(params);
 }
@@ -113,11 +105,9 @@ at::Tensor weights(const Call& call, const at::Tensor& lse) {
                       positions.sequences.key_rows);
   }
   const at::Tensor weights = zero_weights(call);
-  if (call.query.scalar_type() == at::kFloat) {
-    launch_weights<float>(call, positions, lse, weights);
-  } else {
-    launch_weights<double>(call, positions, lse, weights);
-  }
+  with_element_type(call.query.scalar_type(), [&](auto type) {
+    launch_weights<decltype(type)>(call, positions, lse, weights);
+  });
   return weights;
 }
 

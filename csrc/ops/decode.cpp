@@ -57,7 +57,7 @@ void launch_decode(const DecodeCall& call, const at::Tensor& lengths, const at::
   options.scale = call.scale;
   fill_options(options, params.width, params);
   params.output = view_of<T>(output, false);
-  params.lse = view_of<T>(lse, false);
+  params.lse = view_of<kernels::Compute<T>>(lse, false);
   run_on_threads(params);
 }
 
@@ -73,11 +73,8 @@ TensorPair decode(const at::Tensor& query, const at::Tensor& key_cache,
   if (beam_index.has_value()) check_beam_rows(call, checked.const_data_ptr<int64_t>());
   const at::Tensor output = empty_rows(query, value_cache.size(3), false);
   const at::Tensor lse = empty_row_numbers(query);
-  if (query.scalar_type() == at::kFloat) {
-    launch_decode<float>(call, checked, output, lse);
-  } else {
-    launch_decode<double>(call, checked, output, lse);
-  }
+  with_element_type(query.scalar_type(),
+                    [&](auto type) { launch_decode<decltype(type)>(call, checked, output, lse); });
   return {output, lse};
 }
 

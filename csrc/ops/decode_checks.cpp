@@ -43,8 +43,7 @@ void check_beam_index(const DecodeCall& call) {
 
 void check_decode(const DecodeCall& call) {
   const at::Tensor& query = call.query;
-  TORCH_CHECK_VALUE(query.scalar_type() == at::kFloat || query.scalar_type() == at::kDouble,
-                    "attention: query is ", query.scalar_type(), "; it must be float32 or float64");
+  check_dtype(query);
   check_kind("query", query, 4, query);
   check_caches(call.key_cache, call.value_cache, query);
   check_heads(query.sym_size(1), call.key_cache.sym_size(1), "key_cache");

@@ -172,9 +172,9 @@ inline constexpr char kPackedBackward[] = "headwise::attention_packed_backward";
 
 using AttentionOp = Op<kAttention, kPackedAttention, TensorPair()>;
 using ForwardOp = Op<kForward, kPackedForward, TensorPair()>;
-/// (output_gradient, lse_gradient, lse, bias_gradient)
-using BackwardOp =
-    Op<kBackward, kPackedBackward,
-       TensorQuad(const at::Tensor&, const OptionalTensor&, const at::Tensor&, bool)>;
+/// (output_gradient, lse_gradient, output, lse, bias_gradient)
+using BackwardOp = Op<kBackward, kPackedBackward,
+                      TensorQuad(const at::Tensor&, const OptionalTensor&, const at::Tensor&,
+                                 const at::Tensor&, bool)>;
 
 }  // namespace headwise::ops

@@ -62,9 +62,14 @@ void fill_inputs(const Call& call, const Positions& positions,
   fill_options(call.options, inputs.width, inputs);
 }
 
-template void fill_options(const AttentionOptions&, int64_t, kernels::AttentionInputs<float>&);
-template void fill_options(const AttentionOptions&, int64_t, kernels::AttentionInputs<double>&);
-template void fill_inputs(const Call&, const Positions&, kernels::AttentionInputs<float>&);
-template void fill_inputs(const Call&, const Positions&, kernels::AttentionInputs<double>&);
+using kernels::AttentionInputs;
+template void fill_options(const AttentionOptions&, int64_t, AttentionInputs<float>&);
+template void fill_options(const AttentionOptions&, int64_t, AttentionInputs<double>&);
+template void fill_options(const AttentionOptions&, int64_t, AttentionInputs<kernels::BFloat16>&);
+template void fill_options(const AttentionOptions&, int64_t, AttentionInputs<kernels::Half>&);
+template void fill_inputs(const Call&, const Positions&, AttentionInputs<float>&);
+template void fill_inputs(const Call&, const Positions&, AttentionInputs<double>&);
+template void fill_inputs(const Call&, const Positions&, AttentionInputs<kernels::BFloat16>&);
+template void fill_inputs(const Call&, const Positions&, AttentionInputs<kernels::Half>&);
 
 }  // namespace headwise::ops

@@ -7,14 +7,15 @@
 
 namespace headwise::ops {
 
-/// View of (B, heads, rows[, width]); with packed, of (N, heads[, width]).
+/// View of (B, heads, rows[, width]); with packed, of (N, heads[, width]). T is the kernels' type
+/// of the tensor's dtype.
 template <typename T>
 kernels::View<T> view_of(const at::Tensor& tensor, bool packed) {
   kernels::View<T> view;
   if constexpr (std::is_const_v<T>) {
-    view.data = tensor.const_data_ptr<std::remove_const_t<T>>();
+    view.data = static_cast<T*>(tensor.const_data_ptr());
   } else {
-    view.data = tensor.mutable_data_ptr<T>();
+    view.data = static_cast<T*>(tensor.mutable_data_ptr());
   }
   const int64_t row = packed ? 0 : 2;
   view.batch = packed ? 0 : tensor.stride(0);
@@ -36,5 +37,20 @@ void fill_options(const AttentionOptions& options, int64_t width,
 /// Everything that decides the weights. `positions` must outlive the params.
 template <typename T>
 void fill_inputs(const Call& call, const Positions& positions, kernels::AttentionInputs<T>& inputs);
+
+/// Calls run(T()) with the kernels' type of a dtype that check_dtype lets pass.
+template <typename Run>
+void with_element_type(at::ScalarType dtype, const Run& run) {
+  switch (dtype) {
+    case at::kDouble:
+      return run(double());
+    case at::kBFloat16:
+      return run(kernels::BFloat16());
+    case at::kHalf:
+      return run(kernels::Half());
+    default:
+      return run(float());
+  }
+}
 
 }  // namespace headwise::ops

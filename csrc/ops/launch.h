@@ -2,28 +2,45 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 
 #include "csrc/kernels/attention/plan.h"
 
 namespace headwise::ops {
 
+/// Memory from torch's allocator, so that its statistics count it.
+inline at::Tensor empty_bytes(size_t bytes) {
+  return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte));
+}
+
 template <typename Params>
 void run_on_threads(const Params& params) {
   constexpr int64_t kCostPerThread = 1 << 15;  // multiplications worth waking a thread for
   const kernels::Plan plan = kernels::plan(params);
+  const at::Tensor workspace = empty_bytes(plan.workspace_bytes);
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
     const auto [items, scratch_bytes, item_cost] = plan.phases[phase];
-    const int64_t grain = std::max<int64_t>(1, kCostPerThread / std::max<int64_t>(1, item_cost));
-    at::parallel_for(0, items, grain, [&, bytes = scratch_bytes](int64_t begin, int64_t end) {
-      const auto scratch = std::make_unique_for_overwrite<std::byte[]>(bytes);
-      for (int64_t item = begin; item < end; ++item) {
-        kernels::run(params, phase, item, scratch.get());
-      }
-    });
+    const int64_t worth = items * item_cost / kCostPerThread;
+    const int64_t workers = std::clamp<int64_t>(std::min<int64_t>(at::get_num_threads(), worth), 1,
+                                                std::max<int64_t>(1, items));
+    // Whoever is free takes the next item: items differ in cost, and so do the cores' speeds.
+    std::atomic<int64_t> next = 0;
+    at::parallel_for(
+        0, workers, 1, [&, count = items, bytes = scratch_bytes](int64_t begin, int64_t end) {
+          const at::Tensor scratch = empty_bytes(bytes);
+          const kernels::Memory memory{scratch.mutable_data_ptr(), workspace.mutable_data_ptr()};
+          // One worker a thread; a thread that was given several ranges runs them as one.
+          static_cast<void>(begin);
+          static_cast<void>(end);
+          for (int64_t item = next++; item < count; item = next++) {
+            kernels::run(params, phase, item, memory);
+          }
+        });
   }
 }
 

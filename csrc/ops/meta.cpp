@@ -18,9 +18,10 @@ TensorPair forward(const Call& call) {
 }
 
 TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
-                    const OptionalTensor& lse_gradient, const at::Tensor& lse, bool bias_gradient) {
+                    const OptionalTensor& lse_gradient, const at::Tensor& output,
+                    const at::Tensor& lse, bool bias_gradient) {
   check_call(call);
-  check_backward(call, output_gradient, lse_gradient, lse);
+  check_backward(call, {output_gradient, lse_gradient, output, lse});
   Gradients gradients = allocate_gradients(call, bias_gradient);
   if (bias_gradient) gradients.bias = gradients.bias.to(call.options.bias->scalar_type());
   return {gradients.query, gradients.key, gradients.value, gradients.bias};

@@ -26,11 +26,12 @@ void refuse_gradient(const variable_list& results, const char* message, const In
 at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
 
 TensorQuad backward(const Call& call, const at::Tensor& output_gradient,
-                    const OptionalTensor& lse_gradient, const at::Tensor& lse, bool bias_gradient) {
+                    const OptionalTensor& lse_gradient, const at::Tensor& output,
+                    const at::Tensor& lse, bool bias_gradient) {
   TensorQuad result;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    result = BackwardOp::call(call, output_gradient, lse_gradient, lse, bias_gradient);
+    result = BackwardOp::call(call, output_gradient, lse_gradient, output, lse, bias_gradient);
   }
   const auto& [query, key, value, bias] = result;
   refuse_gradient({query, key, value, bias},

@@ -22,7 +22,7 @@ const std::string kLengths = "*, Tensor? query_lengths=None, Tensor? key_lengths
 const std::string kStarts =
     "Tensor query_starts, Tensor key_starts, SymInt max_query, SymInt max_key, *, ";
 const std::string kSaved =
-    "Tensor output_gradient, Tensor? lse_gradient, Tensor lse, bool bias_gradient, ";
+    "Tensor output_gradient, Tensor? lse_gradient, Tensor output, Tensor lse, bool bias_gradient, ";
 
 const std::string kPadded = kInputs + kLengths + kMasks + ", " + kDropout;
 const std::string kPacked = kInputs + kStarts + kMasks + ", " + kDropout;

@@ -226,6 +226,7 @@ kernels::BackwardParams<T> Case<T>::backward() {
   std::fill(bias_gradient_.memory.begin(), bias_gradient_.memory.end(), T{0});
   kernels::BackwardParams<T> params;
   static_cast<kernels::AttentionInputs<T>&>(params) = inputs_;
+  params.output = constant(output_.view);
   params.lse = constant(lse_.view);
   params.output_gradient = constant(output_gradient_.view);
   if (spec_.lse_gradient) params.lse_gradient = constant(lse_gradient_.view);

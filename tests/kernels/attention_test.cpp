@@ -1,11 +1,10 @@
 // Forward, backward and weights against the plain loops of reference.h, over every instruction set
 // of this CPU.
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <type_traits>
 
-#include "csrc/kernels/attention/cpu/vector_ops.h"
+#include "csrc/kernels/attention/cpu/instruction_set.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/error_rule.h"
 #include "tests/kernels/reference.h"
@@ -178,17 +177,13 @@ void check_spec(const Spec& spec, RunError<T>& run) {
 }
 
 /// Runs once for each instruction set that was compiled and that this CPU has.
-class AttentionTest : public ::testing::TestWithParam<int64_t> {
+class AttentionTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    hwy::SetSupportedTargetsForTest(GetParam());
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    ASSERT_STREQ(kernels::cpu::instruction_set(), hwy::TargetName(GetParam()));
+    kernels::cpu::use_instruction_set(GetParam());
+    ASSERT_EQ(kernels::cpu::instruction_set(), GetParam());
   }
-  void TearDown() override {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
+  void TearDown() override { kernels::cpu::use_instruction_set(""); }
 };
 
 void check_specs(const std::vector<Spec>& specs) {
@@ -209,8 +204,8 @@ TEST_P(AttentionTest, AgreesWithTheReferenceForRandomCombinations) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryInstructionSet, AttentionTest,
-                         ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& target) { return hwy::TargetName(target.param); });
+                         ::testing::ValuesIn(kernels::cpu::instruction_sets()),
+                         [](const auto& name) { return name.param; });
 
 // Bits must not depend on the order of the items, on what the scratch held or on a second run.
 TEST(AttentionOrder, LeavesEveryBitAlone) {
@@ -229,7 +224,7 @@ TEST(AttentionPlan, NamesTheKernelAndNeedsNoScoreMatrix) {
   const auto bytes = [](int64_t length) {
     Case<float> problem({.batch = 1, .heads = 1, .kv_heads = 1, .queries = length, .keys = length});
     const auto plan = kernels::plan(problem.forward());
-    EXPECT_STREQ(plan.kernel, "cpu/rows");
+    EXPECT_STREQ(plan.kernel, "cpu/tiles");
     EXPECT_STREQ(plan.instruction_set, kernels::cpu::instruction_set());
     return std::max(plan.phases[0].scratch_bytes,
                     kernels::plan(problem.backward()).phases[0].scratch_bytes);

@@ -15,12 +15,14 @@ enum class Order { kForwards, kBackwards };  // of the items of a phase
 template <typename Params>
 void run_plan(const Params& params, Order order = Order::kForwards) {
   const kernels::Plan plan = kernels::plan(params);
+  std::vector<std::byte> workspace(plan.workspace_bytes, std::byte{0xFF});
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
     const auto& [items, bytes, cost] = plan.phases[phase];
     std::vector<std::byte> scratch(bytes);
     for (int64_t n = 0; n < items; ++n) {
       std::fill(scratch.begin(), scratch.end(), std::byte{0xFF});  // NaN, as numbers
-      kernels::run(params, phase, order == Order::kForwards ? n : items - 1 - n, scratch.data());
+      kernels::run(params, phase, order == Order::kForwards ? n : items - 1 - n,
+                   {scratch.data(), workspace.data()});
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include "csrc/kernels/attention/dropout.h"
 #include "csrc/kernels/attention/mask.h"
+#include "csrc/kernels/element.h"
 
 namespace headwise::kernels {
 
@@ -64,10 +65,10 @@ struct Bias {
   int64_t batch = 0, head = 0, row = 0, column = 0;  // strides
 
   template <typename T>
-  T at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  Compute<T> at(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t index = b * batch + h * head + i * row + j * column;
-    if (is_float) return static_cast<T>(static_cast<const float*>(data)[index]);
-    return static_cast<const T*>(data)[index];
+    if (is_float) return static_cast<const float*>(data)[index];
+    return to_compute(static_cast<const T*>(data)[index]);
   }
 };
 
@@ -100,28 +101,30 @@ struct AttentionInputs {
   int64_t group_of(int64_t h) const { return h / (heads / kv_heads); }
 };
 
-/// Results have column stride 1.
+/// Results have column stride 1. The log-sum-exp is float, or double for double.
 template <typename T>
 struct ForwardParams : AttentionInputs<T> {
-  View<T> output;  // (B, H, T_q, D_v)
-  View<T> lse;     // (B, H, T_q)
+  View<T> output;        // (B, H, T_q, D_v)
+  View<Compute<T>> lse;  // (B, H, T_q)
 };
 
 template <typename T>
 struct BackwardParams : AttentionInputs<T> {
-  View<const T> lse;              // (B, H, T_q)
-  View<const T> output_gradient;  // (B, H, T_q, D_v), any strides
-  View<const T> lse_gradient;     // (B, H, T_q), any strides; null = zero
-  View<T> query_gradient;         // (B, H, T_q, D), written
-  View<T> key_gradient;           // (B, G, T_k, D), written
-  View<T> value_gradient;         // (B, G, T_k, D_v), written
-  View<T> bias_gradient;  // as the bias, stride 0 where it broadcasts; zero on entry; may be null
+  View<const T> output;                 // (B, H, T_q, D_v), as forward gave it
+  View<const Compute<T>> lse;           // (B, H, T_q), likewise
+  View<const T> output_gradient;        // (B, H, T_q, D_v), any strides
+  View<const Compute<T>> lse_gradient;  // (B, H, T_q), any strides; null = zero
+  View<T> query_gradient;               // (B, H, T_q, D), written
+  View<T> key_gradient;                 // (B, G, T_k, D), written
+  View<T> value_gradient;               // (B, G, T_k, D_v), written
+  View<Compute<T>> bias_gradient;       // as the bias, stride 0 where it broadcasts; zero on entry;
+                                        // null = not wanted
 };
 
 template <typename T>
 struct WeightsParams : AttentionInputs<T> {
-  View<const T> lse;  // (B, H, T_q)
-  View<T> weights;    // (B, H, T_q, T_k), zero on entry
+  View<const Compute<T>> lse;  // (B, H, T_q)
+  View<T> weights;             // (B, H, T_q, T_k), zero on entry
 };
 
 }  // namespace headwise::kernels

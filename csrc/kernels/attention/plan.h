@@ -13,7 +13,7 @@ namespace headwise::kernels {
 
 struct Phase {
   int64_t items = 0;
-  size_t scratch_bytes = 0;  // for one item at a time, aligned as operator new aligns; any content
+  size_t scratch_bytes = 0;  // for one item at a time; any content
   int64_t item_cost = 0;     // about how many multiplications one item takes
 };
 
@@ -21,21 +21,29 @@ struct Plan {
   const char* kernel = "";           // which kernel was chosen
   const char* instruction_set = "";  // what its inner loops run on
   std::vector<Phase> phases;
+  size_t workspace_bytes = 0;  // shared by all items of all phases; any content at the start
 };
 
+/// Memory an item works in, aligned for every vector.
+struct Memory {
+  void* scratch = nullptr;    // its own while it runs
+  void* workspace = nullptr;  // shared
+};
+
+// T is float, double, BFloat16 or Half.
 template <typename T>
 Plan plan(const ForwardParams<T>& params);
 template <typename T>
-void run(const ForwardParams<T>& params, size_t phase, int64_t item, void* scratch);
+void run(const ForwardParams<T>& params, size_t phase, int64_t item, const Memory& memory);
 
 template <typename T>
 Plan plan(const BackwardParams<T>& params);
 template <typename T>
-void run(const BackwardParams<T>& params, size_t phase, int64_t item, void* scratch);
+void run(const BackwardParams<T>& params, size_t phase, int64_t item, const Memory& memory);
 
 template <typename T>
 Plan plan(const WeightsParams<T>& params);
 template <typename T>
-void run(const WeightsParams<T>& params, size_t phase, int64_t item, void* scratch);
+void run(const WeightsParams<T>& params, size_t phase, int64_t item, const Memory& memory);
 
 }  // namespace headwise::kernels
