@@ -33,8 +33,9 @@ class InputGradients {
         buffers_(arena_, params),
         factors_{static_cast<C>(dropout_scale(params.dropout)), static_cast<C>(params.scale)},
         tiles_(params, buffers_, kFactorsInside ? factors_ : GradientFactors<C>{}),
-        b_(item / layout_.blocks % layout_.sequences),
-        group_(item / layout_.blocks / layout_.sequences),
+        // The heads of a sequence follow each other: they share its cache lines.
+        b_(item / layout_.blocks / layout_.groups),
+        group_(item / layout_.blocks % layout_.groups),
         blocks_(BackwardLayout::blocks_of(params, b_)),
         key_block_(item % layout_.blocks),
         query_block_((key_block_ + phase) % blocks_),
@@ -139,7 +140,7 @@ class InputGradients {
           }
           continue;
         }
-        const LeftFactor<C> left{buffers_.score_gradients + r * kTileKeys + begin, kTileKeys, 1};
+        const LeftFactor<C> left{buffers_.score_gradients + begin * kTileRows + r, 1, kTileRows};
         C* sums = query_sums_.data + r * query_sums_.stride;
         product<C>(rows, tiles_.width(), left, {keys.row(begin), keys.stride}, end - begin, sums,
                    query_sums_.stride, begin == seen.begin ? store : Store::kAdd);
@@ -163,15 +164,15 @@ class InputGradients {
         if (store == Store::kWrite) clear_keys(j, j + keys);
         continue;
       }
-      const int64_t at = seen.begin * kTileKeys + j, depth = seen.end - seen.begin;
-      const LeftFactor<C> scores{buffers_.score_gradients + at, 1, kTileKeys};
+      const int64_t at = j * kTileRows + seen.begin, depth = seen.end - seen.begin;
+      const LeftFactor<C> scores{buffers_.score_gradients + at, kTileRows, 1};
       C* sums = key_sums_.data + (offset + j) * key_sums_.stride;
       product<C>(keys, tiles_.width(), scores,
                  {tiles_.queries.row(seen.begin), tiles_.queries.stride}, depth, sums,
                  key_sums_.stride, store);
       add_unusual_rows<T>(tiles_.unusual_queries, tiles_.query_list, seen.begin, depth, keys,
                           scores, sums, key_sums_.stride);
-      const LeftFactor<C> weights{buffers_.weights + at, 1, kTileKeys};
+      const LeftFactor<C> weights{buffers_.weights + at, kTileRows, 1};
       sums = value_sums_.data + (offset + j) * value_sums_.stride;
       product<C>(keys, tiles_.value_width(), weights,
                  {tiles_.gradients.row(seen.begin), tiles_.gradients.stride}, depth, sums,
@@ -268,10 +269,10 @@ void bias_gradient(const BackwardParams<T>& p, int64_t item, const Memory& memor
           if (!tiles.differentiate(0)) continue;
           for (int64_t r = 0; r < tiles.view.rows; ++r) {
             const KeyRange& range = tiles.view.row[r];
-            const C* from = buffers.score_gradients + r * kTileKeys;
+            const C* from = buffers.score_gradients + r;
             C* to = p.bias_gradient.at(b, h, row + r) + key * p.bias_gradient.column;
             for (int64_t j = range.begin; j < range.end; ++j) {
-              to[j * p.bias_gradient.column] += from[j];
+              to[j * p.bias_gradient.column] += from[j * kTileRows];
             }
           }
         }

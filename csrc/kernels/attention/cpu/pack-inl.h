@@ -30,13 +30,16 @@ struct RowList {
   }
 };
 
-// Whether the rows can be read where they lie instead of being copied. Rows far apart would compete
-// for few sets of the cache.
+// Whether the rows can be read where they lie instead of being copied.
 template <typename T>
 HWY_INLINE bool is_readable_in_place(const RowList<T>& list) {
+  return std::is_same_v<T, Compute<T>> && list.column_stride == 1 && list.row_stride != 0;
+}
+// Many rows far apart would compete for few sets of the cache.
+template <typename T>
+HWY_INLINE bool is_dense(const RowList<T>& list) {
   constexpr int64_t kFar = 512 / sizeof(T);
-  return std::is_same_v<T, Compute<T>> && list.column_stride == 1 && list.row_stride != 0 &&
-         (list.row_stride == list.width || list.row_stride <= kFar);
+  return list.row_stride == list.width || list.row_stride <= kFar;
 }
 
 template <typename T>
@@ -140,7 +143,8 @@ Operand<Compute<T>> right_operand(const RowList<T>& list, bool check, Compute<T>
                                   UnusualRows& unusual) {
   const int64_t padded = round_up_to_vectors<Compute<T>>(list.width);
   unusual.count = 0;
-  if (is_readable_in_place(list) && list.width == padded && (!check || all_finite(list))) {
+  if (is_readable_in_place(list) && is_dense(list) && list.width == padded &&
+      (!check || all_finite(list))) {
     return in_place(list);
   }
   if (!pack_rows(list, padded, copy) && check) {

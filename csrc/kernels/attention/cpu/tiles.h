@@ -9,8 +9,10 @@
 
 namespace headwise::kernels::cpu {
 
-constexpr int64_t kTileRows = 48;   // query rows whose scores are held at once
-constexpr int64_t kTileKeys = 128;  // keys packed at once; a multiple of 32, as dropout bits are
+// A tile of scores lies in memory as (key, query row): softmax then runs down the rows of a vector,
+// one query row a lane, and needs no sum across lanes.
+constexpr int64_t kTileRows = 64;   // query rows of a tile: whole vectors, and one panel of AVX-512
+constexpr int64_t kTileKeys = 128;  // keys of a tile; a multiple of 32, as dropout bits are
 
 constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -76,27 +78,30 @@ struct KeyPlace {
   int64_t b = 0, group = 0, first = 0, count = 0;
 };
 
-/// What one tile of query rows sees of one tile of keys. Columns count from the tile's first key.
+/// What one tile of query rows sees of one tile of keys, counted from the tile's first key.
 struct TileView {
   int64_t rows = 0;
-  KeyRange row[kTileRows];  // visible columns of each row; between them an element mask may hide
+  KeyRange row[kTileRows];  // visible keys of each row; between them an element mask may hide
   KeyRange all;             // of all rows together
 
   bool empty() const { return all.begin == all.end; }
+  // Plain numbers instead of structs: these are called for every block of a product.
   KeyRange of_rows(int64_t begin, int64_t end) const {
-    KeyRange range;
-    for (int64_t r = begin; r < end; ++r) merge(row[r], range);
-    return range;
-  }
-  /// Rows that see some of the columns begin … end - 1, and all rows between them.
-  RowRange rows_that_see(int64_t begin, int64_t end) const {
-    RowRange range;
-    for (int64_t r = 0; r < rows; ++r) {
-      if (row[r].begin == row[r].end || row[r].begin >= end || row[r].end <= begin) continue;
-      if (range.begin == range.end) range.begin = r;
-      range.end = r + 1;
+    int64_t first = INT64_MAX, last = 0;
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t from = row[r].begin, to = row[r].end;
+      first = from < to && from < first ? from : first;
+      last = from < to && to > last ? to : last;
     }
-    return range;
+    return first < last ? KeyRange{first, last} : KeyRange{};
+  }
+  /// Rows that see some of the keys begin … end - 1, and all rows between them.
+  RowRange rows_that_see(int64_t begin, int64_t end) const {
+    int64_t first = 0, last = rows;
+    const auto sees = [&](int64_t r) { return row[r].begin < end && row[r].end > begin; };
+    while (first < last && !sees(first)) ++first;
+    while (last > first && !sees(last - 1)) --last;
+    return {first, last};
   }
   static void merge(const KeyRange& from, KeyRange& to) {
     if (from.begin == from.end) return;
