@@ -128,12 +128,12 @@ class InputGradients {
   void add_to_queries(int64_t offset, Store store) {
     const TileView& view = tiles_.view;
     const Operand<C> keys = tiles_.keys(offset);
-    for (int64_t start = view.all.begin; start < view.all.end; start += kDepth) {
-      for (int64_t r = 0; r < view.rows; r += kBlockRows) {
-        const int64_t rows = std::min<int64_t>(kBlockRows, view.rows - r);
+    for (int64_t start = view.all().begin; start < view.all().end; start += kDepth) {
+      for (int64_t r = 0; r < view.rows(); r += kBlockRows) {
+        const int64_t rows = std::min<int64_t>(kBlockRows, view.rows() - r);
         const KeyRange seen = view.of_rows(r, r + rows);
         const int64_t begin = std::max(seen.begin, start);
-        const int64_t end = std::min(seen.end, std::min(start + kDepth, view.all.end));
+        const int64_t end = std::min(seen.end, std::min(start + kDepth, view.all().end));
         if (begin >= end) {
           if (store == Store::kWrite && seen.begin == seen.end) {
             clear(query_sums_, r, r + rows, in_.width);
@@ -154,11 +154,11 @@ class InputGradients {
   void add_to_keys(int64_t offset, Store store) {
     const TileView& view = tiles_.view;
     if (store == Store::kWrite) {
-      clear_keys(0, view.all.begin);
-      clear_keys(view.all.end, block_.count);
+      clear_keys(0, view.all().begin);
+      clear_keys(view.all().end, block_.count);
     }
-    for (int64_t j = view.all.begin; j < view.all.end; j += kBlockRows) {
-      const int64_t keys = std::min<int64_t>(kBlockRows, view.all.end - j);
+    for (int64_t j = view.all().begin; j < view.all().end; j += kBlockRows) {
+      const int64_t keys = std::min<int64_t>(kBlockRows, view.all().end - j);
       const RowRange seen = view.rows_that_see(j, j + keys);
       if (seen.begin == seen.end) {
         if (store == Store::kWrite) clear_keys(j, j + keys);
@@ -267,8 +267,8 @@ void bias_gradient(const BackwardParams<T>& p, int64_t item, const Memory& memor
         for (int64_t row = place.rows.begin; row < end; row += kTileRows) {
           tiles.set_rows({h, row, end - row, 0, std::min(kTileRows, end - row)});
           if (!tiles.differentiate(0)) continue;
-          for (int64_t r = 0; r < tiles.view.rows; ++r) {
-            const KeyRange& range = tiles.view.row[r];
+          for (int64_t r = 0; r < tiles.view.rows(); ++r) {
+            const KeyRange& range = tiles.view.row(r);
             const C* from = buffers.score_gradients + r;
             C* to = p.bias_gradient.at(b, h, row + r) + key * p.bias_gradient.column;
             for (int64_t j = range.begin; j < range.end; ++j) {

@@ -64,8 +64,8 @@ class Differentiator {
     score_product<C>(view, left_keys_[n], buffers_.transposed_queries, in_.width, buffers_.weights);
     score_product<C>(view, left_values_[n], buffers_.transposed_gradients, in_.value_width,
                      buffers_.score_gradients);
-    if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view.all, buffers_.words);
-    for (int64_t r = 0; r < view.rows; r += lanes<C>()) finish_rows(r);
+    if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view.all(), buffers_.words);
+    for (int64_t r = 0; r < view.rows(); r += lanes<C>()) finish_rows(r);
     return true;
   }
 
@@ -139,8 +139,8 @@ class Differentiator {
                                    shift_of<C>(hn::LoadU(d, buffers_.lse + r)),
                                    hn::LoadU(d, buffers_.shift + r),
                                    factors_};
-    clear_around(buffers_.weights + r, column.column.range, view.all);
-    clear_around(buffers_.score_gradients + r, column.column.range, view.all);
+    clear_around(buffers_.weights + r, column.column.range, view.all());
+    clear_around(buffers_.score_gradients + r, column.column.range, view.all());
     if (whole_rows_) {
       column.run_whole();
     } else {

@@ -64,7 +64,7 @@ inline void draw_tile(const Dropout& dropout, int64_t heads, const TilePlace& at
   const Lane64 d;
   const int64_t step = hn::Lanes(d);
   HWY_ALIGN uint64_t row[kTileRows], head[kTileRows];
-  const int64_t rows = (at.rows.count + 2 * step - 1) / (2 * step) * (2 * step);
+  const int64_t rows = divide_up(at.rows.count, step) * step;
   for (int64_t r = 0; r < rows; ++r) {
     row[r] = static_cast<uint32_t>(at.rows.row(r));
     head[r] = static_cast<uint32_t>(at.b * heads + at.rows.head(r));
@@ -77,8 +77,11 @@ inline void draw_tile(const Dropout& dropout, int64_t heads, const TilePlace& at
       for (int64_t r = 0; r < rows; r += 2 * step) {
         const PhiloxVector low =
             draw_vector(dropout, {counter, hn::Load(d, row + r), hn::Load(d, head + r), offset});
-        const PhiloxVector high = draw_vector(
-            dropout, {counter, hn::Load(d, row + r + step), hn::Load(d, head + r + step), offset});
+        PhiloxVector high = low;
+        if (r + step < rows) {
+          high = draw_vector(dropout, {counter, hn::Load(d, row + r + step),
+                                       hn::Load(d, head + r + step), offset});
+        }
         store_words(low.x0, high.x0, to + r);
         store_words(low.x1, high.x1, to + r + 4 * kTileRows);
         store_words(low.x2, high.x2, to + r + 8 * kTileRows);

@@ -90,16 +90,16 @@ class ForwardItem {
     const RowList<T> keys = key_rows(in_, in_.key, place, in_.width, buffers_.key_rows);
     score_product<C>(view_, left_operand(keys, buffers_.keys), buffers_.transposed_queries,
                      in_.width, buffers_.scores);
-    if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view_.all, buffers_.words);
-    for (int64_t r = 0; r < view_.rows; r += lanes<C>()) weigh(r);
+    if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view_.all(), buffers_.words);
+    for (int64_t r = 0; r < view_.rows(); r += lanes<C>()) weigh(r);
 
     value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.value_rows);
     const bool may_be_zero = drops() || has_elements(in_) || seen_by_all.begin > tile_.first_key ||
                              seen_by_all.end < tile_.first_key + tile_.keys;
     values_ = right_operand(value_list_, may_be_zero, buffers_.values, unusual_);
-    for (int64_t j = view_.all.begin; j < view_.all.end; j += kDepth) {
-      for (int64_t r = 0; r < view_.rows; r += kBlockRows) {
-        add_values(r, j, std::min(j + kDepth, view_.all.end));
+    for (int64_t j = view_.all().begin; j < view_.all().end; j += kDepth) {
+      for (int64_t r = 0; r < view_.rows(); r += kBlockRows) {
+        add_values(r, j, std::min(j + kDepth, view_.all().end));
       }
     }
   }
@@ -109,7 +109,7 @@ class ForwardItem {
     const Tag<C> d;
     const SoftmaxColumn<T> softmax{column_of(in_, view_, r, buffers_.scores, buffers_.elements),
                                    {drops() ? buffers_.words + r : nullptr, in_.dropout.threshold}};
-    clear_around(buffers_.scores + r, softmax.column.range, view_.all);
+    clear_around(buffers_.scores + r, softmax.column.range, view_.all());
     C *largest = buffers_.largest + r, *sum = buffers_.sum + r;
     const Vec<C> before = hn::LoadU(d, largest);
     const Vec<C> now = hn::Max(before, softmax.largest());
@@ -130,10 +130,10 @@ class ForwardItem {
 
   // Weights of a block of rows times the values of keys begin … end - 1.
   void add_values(int64_t r, int64_t begin, int64_t end) {
-    const int64_t rows = std::min<int64_t>(kBlockRows, view_.rows - r);
+    const int64_t rows = std::min<int64_t>(kBlockRows, view_.rows() - r);
     const uint32_t bit = 1u << (r / kBlockRows);
     C* output = output_.data + r * output_.stride;
-    if (begin == view_.all.begin && (started_ & bit) != 0) lower(r, rows, output);
+    if (begin == view_.all().begin && (started_ & bit) != 0) lower(r, rows, output);
     const KeyRange seen = view_.of_rows(r, r + rows);
     begin = std::max(begin, seen.begin);
     end = std::min(end, seen.end);

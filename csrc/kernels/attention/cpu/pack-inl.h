@@ -218,9 +218,16 @@ void pack_transposed(const RowList<T>& list, Compute<T>* to) {
   const Tag<C> d;
   const int64_t step = hn::Lanes(d), panel = panel_width<C>();
   const int64_t columns = round_up_to_vectors<C>(list.count);
-  alignas(64) C copies[kRows][16];
+  HWY_ALIGN C copies[kRows][16];
   for (int64_t start = 0; start < columns; start += panel) {
-    const int64_t stride = std::min(panel, columns - start), end = start + stride;
+    const int64_t stride = std::min(panel, columns - start);
+    const int64_t end = std::min(start + stride, list.count);
+    C* out = to + start * list.width;
+    if (end < start + stride) {
+      for (int64_t i = 0; i < list.width; ++i) {
+        hn::StoreU(hn::Zero(d), d, out + i * stride + stride - step);
+      }
+    }
     // A vector of the width at a time, so that the part of the panel written to stays in the cache.
     for (int64_t i = 0; i < list.width; i += step) {
       const int64_t size = std::min(step, list.width - i);
@@ -243,7 +250,7 @@ void pack_transposed(const RowList<T>& list, Compute<T>* to) {
             hn::Store(load(d, row), d, copies[r]);
           }
         }
-        C* block = to + start * list.width + i * stride + (j - start);
+        C* block = out + i * stride + (j - start);
         if (size == step) {
           transpose_vectors(from, block, stride);
           continue;

@@ -75,16 +75,19 @@ template <typename T>
 void look(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* elements, TileView& view) {
   using C = Compute<T>;
   constexpr int64_t kStrip = 4;
-  view.rows = at.rows.count;
-  view.all = {};
-  HWY_ALIGN C strip[kStrip][kTileKeys];
   const bool reads_elements = has_elements(in);
-  for (int64_t r = 0; r < view.rows; ++r) {
-    view.row[r] = look_at_row(in, at, r, reads_elements ? strip[r % kStrip] : nullptr);
-    TileView::merge(view.row[r], view.all);
-    if (!reads_elements || (r % kStrip != kStrip - 1 && r + 1 != view.rows)) continue;
-    const int64_t step = lanes<C>();
-    for (int64_t j = 0; j < kTileKeys; j += step) {
+  const MaskRule& rule = in.rule;
+  if (!reads_elements && !rule.causal && rule.left < 0 && rule.right < 0) {
+    view.set_all(at.rows.count, {0, at.keys});
+    return;
+  }
+  const int64_t rows = at.rows.count;
+  view.start(rows);
+  HWY_ALIGN C strip[kStrip][kTileKeys];
+  for (int64_t r = 0; r < rows; ++r) {
+    view.set_row(r, look_at_row(in, at, r, reads_elements ? strip[r % kStrip] : nullptr));
+    if (!reads_elements || (r % kStrip != kStrip - 1 && r + 1 != rows)) continue;
+    for (int64_t j = 0; j < kTileKeys; j += lanes<C>()) {
       const C* from[kStrip] = {strip[0] + j, strip[1] + j, strip[2] + j, strip[3] + j};
       transpose_vectors(from, elements + j * kTileRows + r / kStrip * kStrip, kTileRows);
     }
@@ -97,11 +100,11 @@ template <typename C>
 void score_product(const TileView& view, const Operand<C>& keys, const C* transposed_rows,
                    int64_t width, C* out) {
   const int64_t step = lanes<C>(), panel = panel_width<C>();
-  const int64_t columns = round_up_to_vectors<C>(view.rows);
+  const int64_t columns = round_up_to_vectors<C>(view.rows());
   for (int64_t start = 0; start < columns; start += panel) {
     const int64_t stride = std::min(panel, columns - start);
-    for (int64_t j = view.all.begin; j < view.all.end; j += kBlockRows) {
-      const int64_t count = std::min<int64_t>(kBlockRows, view.all.end - j);
+    for (int64_t j = view.all().begin; j < view.all().end; j += kBlockRows) {
+      const int64_t count = std::min<int64_t>(kBlockRows, view.all().end - j);
       const RowRange seen = view.rows_that_see(j, j + count);
       const int64_t from = std::max(seen.begin / step * step, start);
       const int64_t to = std::min(round_up_to_vectors<C>(seen.end), start + stride);
@@ -137,29 +140,33 @@ struct ScoreColumn {
   }
 };
 
-// The column of rows first … first + lanes - 1.
+// The column of rows first … first + lanes - 1. Lanes past the last row hold rubbish that nobody
+// reads.
 template <typename T, typename C = Compute<T>>
 HWY_INLINE ScoreColumn<C> column_of(const AttentionInputs<T>& in, const TileView& view,
                                     int64_t first, C* scores, const C* elements) {
   const Tag<C> d;
-  const int64_t step = hn::Lanes(d);
-  HWY_ALIGN C begin[16], end[16];
-  KeyRange range;
-  bool even = first + step <= view.rows;
-  for (int64_t n = 0; n < step; ++n) {
-    const KeyRange row = first + n < view.rows ? view.row[first + n] : KeyRange{};
+  ScoreColumn<C> column{scores + first,
+                        has_elements(in) ? elements + first : nullptr,
+                        hn::Set(d, static_cast<C>(in.scale)),
+                        view.all(),
+                        view.even(),
+                        hn::Zero(d),
+                        hn::Zero(d)};
+  if (view.even()) return column;
+  const int64_t count = std::min<int64_t>(hn::Lanes(d), view.rows() - first);
+  HWY_ALIGN C begin[16] = {}, end[16] = {};
+  column.range = view.of_rows(first, first + count);
+  column.even = true;
+  for (int64_t n = 0; n < count; ++n) {
+    const KeyRange row = view.row(first + n);
     begin[n] = static_cast<C>(row.begin);
     end[n] = static_cast<C>(row.end);
-    TileView::merge(row, range);
-    even = even && row.begin == view.row[first].begin && row.end == view.row[first].end;
+    column.even &= row.begin == column.range.begin && row.end == column.range.end;
   }
-  return {scores + first,
-          has_elements(in) ? elements + first : nullptr,
-          hn::Set(d, static_cast<C>(in.scale)),
-          range,
-          even,
-          hn::Load(d, begin),
-          hn::Load(d, end)};
+  column.begin = hn::Load(d, begin);
+  column.end = hn::Load(d, end);
+  return column;
 }
 
 // What to subtract from scores whose largest, or whose log-sum-exp, is x. Rows that have met

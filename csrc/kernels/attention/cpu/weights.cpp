@@ -54,7 +54,7 @@ class WeightsOfHead {
     const RowList<T> keys = key_rows(in_, in_.key, place, in_.width, buffers_.rows);
     score_product<C>(view_, left_operand(keys, buffers_.keys), buffers_.transposed_queries,
                      in_.width, buffers_.scores);
-    for (int64_t r = 0; r < view_.rows; r += lanes<C>()) {
+    for (int64_t r = 0; r < view_.rows(); r += lanes<C>()) {
       const ScoreColumn<C> column = column_of(in_, view_, r, buffers_.scores, buffers_.elements);
       const Vec<C> minus = shift_of<C>(hn::LoadU(d, buffers_.lse + r));
       for (int64_t j = column.range.begin; j < column.range.end; ++j) {
@@ -76,19 +76,19 @@ class WeightsOfHead {
 
   void sum_tile(const TileRows& rows, int64_t key) {
     if (!exponentiate(rows, key)) return;
-    for (int64_t r = 0; r < view_.rows; ++r) {
+    for (int64_t r = 0; r < view_.rows(); ++r) {
       const C* scores = buffers_.scores + r;
-      for (int64_t j = view_.row[r].begin; j < view_.row[r].end; ++j) {
+      for (int64_t j = view_.row(r).begin; j < view_.row(r).end; ++j) {
         buffers_.sums[r] += scores[j * kTileRows];
       }
     }
   }
 
   void leave_tile(int64_t key) {
-    for (int64_t r = 0; r < view_.rows; ++r) {
+    for (int64_t r = 0; r < view_.rows(); ++r) {
       const C* scores = buffers_.scores + r;
       T* to = in_.weights.at(b_, h_, tile_.rows.row(r)) + key;
-      for (int64_t j = view_.row[r].begin; j < view_.row[r].end; ++j) {
+      for (int64_t j = view_.row(r).begin; j < view_.row(r).end; ++j) {
         to[j] = from_compute<T>(scores[j * kTileRows] / buffers_.sums[r]);
       }
     }
