@@ -88,20 +88,32 @@ class ForwardItem {
     if (view_.empty()) return;
     const KeyPlace place{place_.b, place_.group, tile_.first_key, tile_.keys};
     const RowList<T> keys = key_rows(in_, in_.key, place, in_.width, buffers_.key_rows);
+    value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.value_rows);
     score_product<C>(view_, left_operand(keys, buffers_.keys), buffers_.transposed_queries,
-                     in_.width, buffers_.scores);
+                     in_.width, buffers_.scores, next_tile(keys));
     if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view_.all(), buffers_.words);
     for (int64_t r = 0; r < view_.rows(); r += lanes<C>()) weigh(r);
 
-    value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.value_rows);
     const bool may_be_zero = drops() || has_elements(in_) || seen_by_all.begin > tile_.first_key ||
                              seen_by_all.end < tile_.first_key + tile_.keys;
     values_ = right_operand(value_list_, may_be_zero, buffers_.values, unusual_);
+    const std::byte* ahead = next_tile(value_list_);
     for (int64_t j = view_.all().begin; j < view_.all().end; j += kDepth) {
       for (int64_t r = 0; r < view_.rows(); r += kBlockRows) {
-        add_values(r, j, std::min(j + kDepth, view_.all().end));
+        add_values(r, j, std::min(j + kDepth, view_.all().end), ahead);
       }
     }
+  }
+
+  // The same rows of the next tile, to be asked for early: with a few query rows (decoding) the
+  // products take no longer than memory needs to bring the keys. Null: not worth it, or they do not
+  // follow each other.
+  const std::byte* next_tile(const RowList<T>& list) const {
+    constexpr int64_t kFewRows = 16;
+    const bool has_next = tile_.first_key + 2 * kTileKeys <= keys_.length;
+    if (view_.rows() > kFewRows || !has_next || list.row_stride != list.width) return nullptr;
+    if (!std::is_same_v<T, C> || list.column_stride != 1) return nullptr;
+    return reinterpret_cast<const std::byte*>(list.rows[0] + kTileKeys * list.row_stride);
   }
 
   // Softmax of the rows of one vector.
@@ -129,7 +141,7 @@ class ForwardItem {
   }
 
   // Weights of a block of rows times the values of keys begin … end - 1.
-  void add_values(int64_t r, int64_t begin, int64_t end) {
+  void add_values(int64_t r, int64_t begin, int64_t end, const std::byte* ahead) {
     const int64_t rows = std::min<int64_t>(kBlockRows, view_.rows() - r);
     const uint32_t bit = 1u << (r / kBlockRows);
     C* output = output_.data + r * output_.stride;
@@ -139,9 +151,21 @@ class ForwardItem {
     end = std::min(end, seen.end);
     if (begin >= end) return;
     const LeftFactor<C> weights{buffers_.scores + begin * kTileRows + r, 1, kTileRows};
-    product<C>(rows, round_up_to_vectors<C>(in_.value_width), weights,
-               {values_.row(begin), values_.stride}, end - begin, output, output_.stride,
-               (started_ & bit) != 0 ? Store::kAdd : Store::kWrite);
+    const int64_t width = round_up_to_vectors<C>(in_.value_width), depth = end - begin;
+    const RightFactor<C> values{values_.row(begin), values_.stride};
+    const Store store = (started_ & bit) != 0 ? Store::kAdd : Store::kWrite;
+    if (ahead == nullptr) {
+      product(rows, width, weights, values, depth, output, output_.stride, store);
+    } else {
+      // Each block of rows asks for its share, in equal parts by the panels.
+      const int64_t row_bytes = in_.value_width * static_cast<int64_t>(sizeof(C));
+      const int64_t blocks = divide_up(view_.rows(), kBlockRows);
+      const int64_t share = row_bytes / blocks / divide_up(width, panel_width<C>());
+      const std::byte* own =
+          ahead + begin * row_bytes + r / kBlockRows * depth * row_bytes / blocks;
+      product<true>(rows, width, weights, values, depth, output, output_.stride, store,
+                    {own, share});
+    }
     started_ |= bit;
     if (unusual_.count == 0) return;
     add_unusual_rows<T>(unusual_, value_list_, begin, end - begin, rows, weights, output,

@@ -7,7 +7,10 @@
 #define HEADWISE_ATTENTION_PRODUCT_INL_H
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
+#include <cstddef>
 
 #include "csrc/kernels/attention/cpu/vectors-inl.h"
 
@@ -23,6 +26,9 @@ constexpr int kBlockVectors = 4;
 #else
 constexpr int kBlockVectors = 2;
 #endif
+
+// Rows of a block that is one vector wide: enough for the multiply-adds not to wait for each other.
+constexpr int kNarrowRows = 12;
 
 template <typename C>
 HWY_INLINE int64_t panel_width() {
@@ -45,31 +51,45 @@ struct RightFactor {
 
 enum class Store { kWrite, kAdd };
 
-template <int kRows, int kVectors, typename C>
+// Memory that will be needed soon, asked for while a product is computed: `step` bytes (at most two
+// cache lines) with every row of B. Asking for more at once would hold up the loads of the product.
+struct Ahead {
+  const std::byte* at = nullptr;
+  int64_t step = 0;
+};
+
+// D is the tag of the vectors, for a block narrower than a whole one.
+template <int kRows, int kVectors, bool kAsks, typename C, class D = Tag<C>>
 HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b, int64_t depth,
-                                C* c, int64_t c_stride, Store store) {
-  const Tag<C> d;
+                                C* c, int64_t c_stride, Store store, const Ahead& ahead) {
+  const D d;
   const int64_t step = hn::Lanes(d);
-  Vec<C> sum[kRows][kVectors];
-  HWY_UNROLL(6)
+  hn::Vec<D> sum[kRows][kVectors];
+  HWY_UNROLL(12)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
   const C* left = a.data;
   const C* right = b.data;
+  const std::byte* soon = ahead.at;
   for (int64_t k = 0; k < depth; ++k, left += a.step, right += b.stride) {
-    Vec<C> row[kVectors];
+    if constexpr (kAsks) {
+      hwy::Prefetch(soon);
+      if (ahead.step > 64) hwy::Prefetch(soon + 64);
+      soon += ahead.step;
+    }
+    hn::Vec<D> row[kVectors];
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(d, right + v * step);
-    HWY_UNROLL(6)
+    HWY_UNROLL(12)
     for (int r = 0; r < kRows; ++r) {
-      const Vec<C> factor = hn::Set(d, left[r * a.row_stride]);
+      const hn::Vec<D> factor = hn::Set(d, left[r * a.row_stride]);
       HWY_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(factor, row[v], sum[r][v]);
     }
   }
-  HWY_UNROLL(6)
+  HWY_UNROLL(12)
   for (int r = 0; r < kRows; ++r) {
     C* to = c + r * c_stride;
     HWY_UNROLL(4)
@@ -80,41 +100,42 @@ HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b,
   }
 }
 
-template <int kVectors, typename C>
+template <int kVectors, bool kAsks, typename C>
 HWY_INLINE void product_rows(int64_t rows, const LeftFactor<C>& a, const RightFactor<C>& b,
-                             int64_t depth, C* c, int64_t c_stride, Store store) {
+                             int64_t depth, C* c, int64_t c_stride, Store store,
+                             const Ahead& ahead) {
   switch (rows) {
     case 1:
-      return product_block<1, kVectors>(a, b, depth, c, c_stride, store);
+      return product_block<1, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
     case 2:
-      return product_block<2, kVectors>(a, b, depth, c, c_stride, store);
+      return product_block<2, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
     case 3:
-      return product_block<3, kVectors>(a, b, depth, c, c_stride, store);
+      return product_block<3, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
     case 4:
-      return product_block<4, kVectors>(a, b, depth, c, c_stride, store);
+      return product_block<4, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
     case 5:
-      return product_block<5, kVectors>(a, b, depth, c, c_stride, store);
+      return product_block<5, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
     default:
-      return product_block<6, kVectors>(a, b, depth, c, c_stride, store);
+      return product_block<6, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
   }
 }
 
 // At most kBlockRows rows and kBlockVectors vectors. Each number of C is one chain of fused
 // multiply-adds over rising k, whatever the block around it.
-template <typename C>
+template <bool kAsks = false, typename C>
 HWY_INLINE void product_panel(int64_t rows, int64_t vectors, const LeftFactor<C>& a,
                               const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride,
-                              Store store) {
+                              Store store, const Ahead& ahead = {}) {
   switch (vectors) {
     case 1:
-      return product_rows<1>(rows, a, b, depth, c, c_stride, store);
+      return product_rows<1, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
     case 2:
-      return product_rows<2>(rows, a, b, depth, c, c_stride, store);
+      return product_rows<2, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
 #if HWY_TARGET <= HWY_AVX3
     case 3:
-      return product_rows<3>(rows, a, b, depth, c, c_stride, store);
+      return product_rows<3, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
     default:
-      return product_rows<4>(rows, a, b, depth, c, c_stride, store);
+      return product_rows<4, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
 #else
     default:
       return;
@@ -122,16 +143,31 @@ HWY_INLINE void product_panel(int64_t rows, int64_t vectors, const LeftFactor<C>
   }
 }
 
+// kNarrowRows rows of C, `columns` wide, at most one vector; fewer lanes where they suffice, as
+// short vectors are often multiplied two at a time.
+template <bool kAsks, typename C>
+HWY_INLINE void narrow_product(int64_t columns, const LeftFactor<C>& a, const RightFactor<C>& b,
+                               int64_t depth, C* c, int64_t c_stride, const Ahead& ahead) {
+  if (columns * 2 <= lanes<C>()) {
+    product_block<kNarrowRows, 1, kAsks, C, hn::Half<Tag<C>>>(a, b, depth, c, c_stride,
+                                                              Store::kWrite, ahead);
+  } else {
+    product_block<kNarrowRows, 1, kAsks, C>(a, b, depth, c, c_stride, Store::kWrite, ahead);
+  }
+}
+
 // rows x width numbers of C with B row-major; rows <= kBlockRows, width a multiple of the lanes.
-template <typename C>
+// What lies ahead is asked for in equal parts by the panels.
+template <bool kAsks = false, typename C>
 HWY_INLINE void product(int64_t rows, int64_t width, const LeftFactor<C>& a,
-                        const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride,
-                        Store store) {
+                        const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride, Store store,
+                        Ahead ahead = {}) {
   const int64_t panel = panel_width<C>(), step = lanes<C>();
   for (int64_t column = 0; column < width; column += panel) {
     const int64_t vectors = std::min(panel, width - column) / step;
-    product_panel(rows, vectors, a, {b.data + column, b.stride}, depth, c + column, c_stride,
-                  store);
+    product_panel<kAsks>(rows, vectors, a, {b.data + column, b.stride}, depth, c + column, c_stride,
+                         store, ahead);
+    ahead.at += depth * ahead.step;
   }
 }
 

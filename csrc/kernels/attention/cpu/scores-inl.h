@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include <hwy/cache_control.h>
+
 #include "csrc/kernels/attention/cpu/arena.h"
 #include "csrc/kernels/attention/cpu/pack-inl.h"
 #include "csrc/kernels/attention/cpu/tiles.h"
@@ -95,16 +97,29 @@ void look(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* element
 }
 
 // out(j, r) = key j . row r for all that the rows see; rows transposed in panels. Vectors of rows
-// that see none of a block of keys are left as they are.
+// that see none of a block of keys are left as they are. `ahead`: as many bytes as the keys have
+// are asked for, if any.
 template <typename C>
 void score_product(const TileView& view, const Operand<C>& keys, const C* transposed_rows,
-                   int64_t width, C* out) {
+                   int64_t width, C* out, const std::byte* ahead = nullptr) {
   const int64_t step = lanes<C>(), panel = panel_width<C>();
-  const int64_t columns = round_up_to_vectors<C>(view.rows());
+  const int64_t columns = round_up_to_vectors<C>(view.rows()), end = view.all().end;
+  int64_t first = view.all().begin;
+  for (; columns == step && first + kNarrowRows <= end; first += kNarrowRows) {
+    const LeftFactor<C> left{keys.row(first), keys.stride, 1};
+    const RightFactor<C> right{transposed_rows, columns};
+    C* to = out + first * kTileRows;
+    if (ahead == nullptr) {
+      narrow_product<false>(view.rows(), left, right, width, to, kTileRows, {});
+      continue;
+    }
+    narrow_product<true>(view.rows(), left, right, width, to, kTileRows,
+                         {ahead + first * width * sizeof(C), kNarrowRows * sizeof(C)});
+  }
   for (int64_t start = 0; start < columns; start += panel) {
     const int64_t stride = std::min(panel, columns - start);
-    for (int64_t j = view.all().begin; j < view.all().end; j += kBlockRows) {
-      const int64_t count = std::min<int64_t>(kBlockRows, view.all().end - j);
+    for (int64_t j = first; j < end; j += kBlockRows) {
+      const int64_t count = std::min<int64_t>(kBlockRows, end - j);
       const RowRange seen = view.rows_that_see(j, j + count);
       const int64_t from = std::max(seen.begin / step * step, start);
       const int64_t to = std::min(round_up_to_vectors<C>(seen.end), start + stride);
