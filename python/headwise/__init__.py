@@ -19,6 +19,7 @@ from headwise.functional import (
     attention_weights,
     attention_weights_packed,
 )
+from headwise.loading import load
 
 __version__ = _library.VERSION
 
@@ -29,6 +30,7 @@ __all__ = [
     "attention_weights",
     "attention_weights_packed",
     "cache_append",
+    "load",
     "nn",
     "scaled_dot_product_attention",
 ]

@@ -1,5 +1,7 @@
 """The attention module; parameters are named and laid out as those of the C++ module."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -9,9 +11,17 @@ from headwise.functional import Window, attention, attention_weights
 from headwise.rotary import rotate_by_position
 from headwise.torch_module import module_from_torch, module_to_torch
 
-__all__ = ["KeyValueCache", "MultiHeadAttention"]
+__all__ = ["CrossCache", "KeyValueCache", "MultiHeadAttention"]
 
 _MAX_TOKENS_PER_CALL = 8  # of attention_decode
+
+
+class CrossCache(NamedTuple):
+    """Keys and values of B source sentences, projected once for all decoding steps."""
+
+    keys: Tensor  # (B, G, T_k, D)
+    values: Tensor  # (B, G, T_k, D)
+    lengths: Tensor  # (B,) int32 or int64
 
 
 class MultiHeadAttention(torch.nn.Module):
@@ -126,6 +136,49 @@ class MultiHeadAttention(torch.nn.Module):
             dtype=weight.dtype,
             device=weight.device,
         )
+
+    def cross_cache(
+        self, key: Tensor, value: Tensor | None = None, key_lengths: Tensor | None = None
+    ) -> CrossCache:
+        """Project the source once, for any number of `cross_step`.
+
+        Args:
+            key: (B, T_k, kdim).
+            value: (B, T_k, vdim); default: key.
+            key_lengths: (B,) int32 or int64; default: T_k for each.
+        """
+        value = key if value is None else value
+        _check_input("key", key, self.k_proj.in_features)
+        _check_input("value", value, self.v_proj.in_features)
+        if key_lengths is None:
+            key_lengths = torch.full((key.size(0),), key.size(1), device=key.device)
+        return CrossCache(
+            self._heads(self.k_proj, key, self.num_kv_heads),
+            self._heads(self.v_proj, value, self.num_kv_heads),
+            key_lengths,
+        )
+
+    def cross_step(self, query: Tensor, cache: CrossCache, rows: Tensor) -> Tensor:
+        """Attend from every live row to its source sentence. Inference only.
+
+        Args:
+            query: (R, T, E), 1 <= T <= 8 new tokens.
+            cache: of B sentences.
+            rows: (R,) integers: the sentence of each live row.
+
+        Returns:
+            (R, T, E).
+        """
+        _check_input("query", query, self.embed_dim)
+        heads = attention_decode(
+            self._heads(self.q_proj, query, self.num_heads),
+            cache.keys,
+            cache.values,
+            cache.lengths[rows],
+            causal=False,
+            beam_index=rows.to(torch.int32),
+        )
+        return self._merge(heads)
 
     def forward(
         self,

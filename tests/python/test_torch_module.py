@@ -94,17 +94,20 @@ def test_there_and_back_changes_nothing(options):
 def test_modes_and_gradients_wanted_are_taken_over():
     theirs = torchs(dropout=0.25).eval()
     theirs.in_proj_weight.requires_grad_(False)
+    theirs.out_proj.bias.requires_grad_(False)
     for ours in (MultiHeadAttention.from_torch(theirs), under_no_grad(theirs)):
         assert not ours.training
         assert ours.dropout == 0.25
         assert not ours.k_proj.weight.requires_grad
         assert ours.k_proj.bias.requires_grad
         assert ours.out_proj.weight.requires_grad
+        assert not ours.out_proj.bias.requires_grad
     back = ours.train().to_torch()
     assert back.training
     assert back.dropout == 0.25
     assert not back.in_proj_weight.requires_grad
     assert back.in_proj_bias.requires_grad
+    assert not back.out_proj.bias.requires_grad
 
 
 def under_no_grad(module):
