@@ -171,7 +171,7 @@ class MultiHeadAttention(torch.nn.Module):
         """
         _check_input("query", query, self.embed_dim)
         heads = attention_decode(
-            self._heads(self.q_proj, query, self.num_heads),
+            _as_cached(self._heads(self.q_proj, query, self.num_heads), cache.keys),
             cache.keys,
             cache.values,
             cache.lengths[rows],
@@ -265,7 +265,9 @@ class MultiHeadAttention(torch.nn.Module):
         if self.rotary:
             positions = torch.arange(before, before + tokens, device=query.device)
             q, k = rotate_by_position(q, positions), rotate_by_position(k, positions)
-        cache.append(k, self._heads(self.v_proj, query, self.num_kv_heads))
+        v = self._heads(self.v_proj, query, self.num_kv_heads)
+        q, k, v = (_as_cached(x, cache.keys) for x in (q, k, v))
+        cache.append(k, v)
         outputs = []
         for begin in range(0, tokens, _MAX_TOKENS_PER_CALL):
             end = min(begin + _MAX_TOKENS_PER_CALL, tokens)
@@ -313,6 +315,12 @@ def _head_dim(embed_dim: int, num_heads: int, num_kv_heads: int, head_dim: int |
     if not 1 <= head_dim <= 256:
         raise ValueError(f"head_dim must be 1 to 256; got {head_dim}")
     return head_dim
+
+
+def _as_cached(heads: Tensor, cached: Tensor) -> Tensor:
+    """Undo autocast's cast: a cache keeps the type it was made with."""
+    autocast = torch.is_autocast_enabled(heads.device.type)
+    return heads.to(cached.dtype) if autocast else heads
 
 
 def _check_input(name: str, x: Tensor, width: int) -> None:

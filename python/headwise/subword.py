@@ -28,7 +28,7 @@ class Subword:
         content = path.read_bytes()
         self._processor = SentencePieceProcessor()
         try:
-            whole = len(content) > 0 and self._processor.LoadFromSerializedProto(content)
+            whole = self._processor.LoadFromSerializedProto(content)
         except RuntimeError:
             whole = False
         if not whole:

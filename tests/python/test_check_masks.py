@@ -179,6 +179,13 @@ def test_a_module_that_ignores_what_it_may_see():
     assert report.inverted == ()
 
 
+def test_a_module_that_sees_little_and_leaks_little_is_not_inverted():
+    next_one = torch.eye(6).roll(1, 1)
+    report = check(lambda scores, hide: next_one.expand_as(scores))
+    assert {HIDDEN, VISIBLE} <= failed(report, "causal")
+    assert report.inverted == ()
+
+
 def test_a_module_that_is_random_in_evaluation():
     report = check(lambda scores, hide: exact(scores, hide) * torch.rand(()))
     assert "the same input gives the same bits" in failed(report, "causal")

@@ -1,6 +1,7 @@
 """headwise.load gives the model the trainer wrote: twin.py and the program are the judges."""
 
 import copy
+import dataclasses
 import json
 import pickle
 import re
@@ -13,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from architectures import ARCHITECTURES, trained
 from headwise.checkpoint import resolve_checkpoint
+from headwise.model_config import read_config
+from headwise.transformer import EncoderLayer, FeedForward, Residual, Transformer
 from program import embedded_pairs, tiny_run
 from program import headwise as run_program
 from safetensors.torch import load_file
@@ -183,6 +186,39 @@ def test_dropout_acts_in_training_only():
     assert not torch.equal(once, twice)
 
 
+@pytest.mark.parametrize("kind", ["dropout", "attention_dropout", "activation_dropout"])
+def test_each_kind_of_dropout_has_its_places(kind):
+    config, _ = read_config(trained("plain") / "config.toml")
+    none = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    config = dataclasses.replace(config, **{**none, kind: 0.5})
+    attention = EncoderLayer(config, 0).self_attention
+    x = torch.randn(1, 3, config.width)
+    feed_forward, residual = FeedForward(config), Residual(config)
+    empty = dataclasses.replace(config, encoder_layers=0, norm="post")
+    embedding = Transformer(empty, 5, 5, (0, 0))
+    places = {
+        "attention_dropout": lambda: attention(x),
+        "activation_dropout": lambda: feed_forward(x),
+        "dropout": lambda: residual.around(0 * x, lambda _: x),
+        "dropout, embedding": lambda: embedding.run_encoder(torch.tensor([[1, 2, 3]])).states,
+    }
+    for name, run in places.items():
+        assert torch.equal(run(), run()) == (name.split(",")[0] != kind), name
+
+
+def test_padding_begin_and_unknown_never_come_out(tiny, monkeypatch):
+    lines = [SOURCES[i] for i in (0, 1, 3)]
+    wanted = tiny.translate(lines)
+    vocabulary, step = tiny.target_vocabulary, tiny.step
+    forbidden = [vocabulary.pad, vocabulary.bos, vocabulary.unk]
+
+    def tempting_step(*arguments):
+        return step(*arguments).index_fill(1, torch.tensor(forbidden), 1e9)
+
+    monkeypatch.setattr(tiny, "step", tempting_step)
+    assert tiny.translate(lines) == wanted
+
+
 def test_copies_and_pickles_compute_the_same(checkpoint):
     model = headwise.load(checkpoint)
     want, _ = scores_of(model, SOURCES, TARGETS)
@@ -232,6 +268,9 @@ def test_a_damaged_checkpoint_is_refused_by_the_name_of_the_file(copied, name, d
     else:
         place = copied if name == "manifest.json" and damage == "removed" else copied / name
         assert str(place) in str(caught.value)
+    if name != "manifest.json" and damage in ("empty", "100 bytes", "the end missing"):
+        size = (copied / name).stat().st_size
+        assert f"found {size} bytes; its manifest says" in str(caught.value)
 
 
 @pytest.mark.parametrize(
