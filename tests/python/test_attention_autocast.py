@@ -109,7 +109,7 @@ def test_weights_under_autocast_sum_to_one(dtype):
 
 
 @pytest.mark.parametrize(
-    ("compiled", "autocast", "gradient"), itertools.product([False, True], repeat=3)
+    ("compiled", "autocast", "gradient"), list(itertools.product([False, True], repeat=3))
 )
 def test_compiled_autocast_and_gradient_in_any_combination(compiled, autocast, gradient):
     if autocast:

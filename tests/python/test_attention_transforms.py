@@ -1,4 +1,4 @@
-"""torch.func, forward mode and batched gradients: they work, or say in our words that they do not."""
+"""torch.func, forward mode, batched gradients: they work, or say in our words that they do not."""
 
 import headwise
 import pytest
@@ -133,7 +133,7 @@ def test_forward_mode_is_refused_in_our_words(which):
     with forward_ad.dual_level():
         tensors[which] = forward_ad.make_dual(tensors[which], torch.ones_like(tensors[which]))
         q, k, v, bias = tensors
-        with pytest.raises(NotImplementedError, match="forward-mode .* not supported"):
+        with pytest.raises(NotImplementedError, match=r"forward-mode .* not supported"):
             headwise.attention(q, k, v, bias=bias)
 
 
