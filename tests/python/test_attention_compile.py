@@ -166,8 +166,11 @@ def test_opcheck_of_every_op(layout, gradient):
     q, k, v = (x.detach() for x in (q, k, v))
     output, lse = headwise.attention(q, k, v, return_lse=True)
     check(ops.attention_weights, (q, k, lse), {"causal": True})
-    backward = (torch.randn_like(output), torch.randn_like(lse), lse, False, q, k, v)
-    check(ops.attention_backward, backward, {})
+    known = {"query": q, "key": k, "value": v, "output": output, "lse": lse}
+    known |= {"output_gradient": torch.randn_like(output), "lse_gradient": torch.randn_like(lse)}
+    schema = ops.attention_backward.default._schema
+    names = [argument.name for argument in schema.arguments if not argument.has_default_value()]
+    check(ops.attention_backward, tuple(known.get(name, False) for name in names), {})
     check(ops.attention_decode, (q[:, :, :3], k, v, torch.tensor([7, 3])), {})
 
 
