@@ -100,13 +100,14 @@ def test_everything_else_compiles_too():
             window=(3, None),
             return_lse=True,
         )
-        weights = headwise.attention_weights(q, k, lse)
+        whole, whole_lse = headwise.attention(q, k, v, return_lse=True)
+        weights = headwise.attention_weights(q, k, whole_lse)
         packed = headwise.attention_packed(*rows, starts, starts, 9, 9, window=(2, 2))
         keys, values = torch.zeros_like(k), torch.zeros_like(v)
         headwise.cache_append(keys, values, k, v, torch.zeros(2, dtype=torch.int64))
         step = headwise.attention_decode(q[:, :, :2], keys, values, lengths)
         drop_in = headwise.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        return padded, lse, weights, packed, step, drop_in
+        return padded, lse, whole, weights, packed, step, drop_in
 
     compiled, counter = counted(call)
     for got, want in zip(compiled(q, k, v), call(q, k, v), strict=True):
