@@ -69,6 +69,12 @@ def test_query_key_and_value_are_cast_and_bias_is_not(dtype, mixed):
     assert seen.calls == [(name, [dtype] * 3, torch.float32) for name in names]
 
 
+@pytest.mark.parametrize("key", ["AutocastCPU", "AutocastCUDA"])
+def test_every_op_that_computes_scores_has_a_rule_for_autocast(key):
+    for name in ("attention", "attention_packed", "attention_weights", "attention_weights_packed"):
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(f"headwise::{name}", key), name
+
+
 def test_float64_stays_and_a_disabled_region_casts_nothing():
     doubles, floats = inputs(), inputs(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
@@ -76,7 +82,10 @@ def test_float64_stays_and_a_disabled_region_casts_nothing():
         assert F.scaled_dot_product_attention(*doubles, enable_gqa=True).dtype == torch.float64
         with torch.autocast("cpu", enabled=False):
             assert headwise.attention(*floats).dtype == torch.float32
-    close(headwise.attention(*floats), headwise.attention(*floats))
+        starts = [torch.tensor([0, 10]), torch.tensor([0, 14])]
+        packed = [x.transpose(1, 2).flatten(0, 1) for x in doubles]
+        assert headwise.attention_packed(*packed, *starts, 10, 14).dtype == torch.float64
+    assert headwise.attention(*floats).dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", HALVES)
