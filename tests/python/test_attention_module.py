@@ -78,7 +78,7 @@ def test_module_steps_equal_the_whole_at_once(rotary):
 def test_rotary_scores_depend_on_distances_alone():
     module = headwise.nn.MultiHeadAttention(12, 3, rotary=True, bias=False).double()
     x = torch.randn(1, 4, 12).double()
-    _, weights = module(torch.cat([x, x], 1), hide=torch.arange(8) < 4, need_weights=True)
+    _, weights = module(torch.cat([x, x], 1), hide=torch.arange(8)[None] < 4, need_weights=True)
     _, alone = module(x, need_weights=True)
     close(weights[:, :, 4:, 4:], alone)
     plain = headwise.nn.MultiHeadAttention(12, 3, bias=False).double()
