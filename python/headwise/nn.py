@@ -226,6 +226,24 @@ class MultiHeadAttention(torch.nn.Module):
             if given:
                 raise ValueError(f"with a cache, {', '.join(given)} cannot be given")
             return self._step(query, cache)
+        q, k, v = self._project(query, key, value)
+        rules = {**masks, "causal": causal, "align": align}
+        dropout = self.dropout if self.training else 0.0
+        heads, lse = attention(q, k, v, **rules, dropout=dropout, return_lse=True)
+        output = self._merge(heads)
+        return (output, attention_weights(q, k, lse, **rules)) if need_weights else output
+
+    def extra_repr(self) -> str:
+        """Name the sizes that the projections do not show."""
+        return (
+            f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, "
+            f"head_dim={self.head_dim}, dropout={self.dropout}" + ", rotary=True" * self.rotary
+        )
+
+    def _project(
+        self, query: Tensor, key: Tensor | None, value: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Give (B, H, T_q, D), (B, G, T_k, D) and (B, G, T_k, D), turned if rotary."""
         if self.rotary and (key is not None or value is not None):
             raise ValueError("rotary positions are those of one sequence: give query alone")
         key = query if key is None else key
@@ -242,18 +260,7 @@ class MultiHeadAttention(torch.nn.Module):
         if self.rotary:
             positions = torch.arange(query.size(1), device=query.device)
             q, k = rotate_by_position(q, positions), rotate_by_position(k, positions)
-        rules = {**masks, "causal": causal, "align": align}
-        dropout = self.dropout if self.training else 0.0
-        heads, lse = attention(q, k, v, **rules, dropout=dropout, return_lse=True)
-        output = self._merge(heads)
-        return (output, attention_weights(q, k, lse, **rules)) if need_weights else output
-
-    def extra_repr(self) -> str:
-        """Name the sizes that the projections do not show."""
-        return (
-            f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, "
-            f"head_dim={self.head_dim}, dropout={self.dropout}" + ", rotary=True" * self.rotary
-        )
+        return q, k, v
 
     def _step(self, query: Tensor, cache: KeyValueCache) -> Tensor:
         _check_input("query", query, self.embed_dim)
