@@ -6,14 +6,22 @@ if(NOT Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")
 endif()
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
 
+# pip's isolated build (plain `pip install .`) hides the packages of the environment it installs into;
+# torch is looked up in that environment's own folder then.
 execute_process(
-  COMMAND "${Python_EXECUTABLE}" -c
-          "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+  COMMAND
+    "${Python_EXECUTABLE}" -c
+    "import importlib.util as u, os, sysconfig as c; s = u.find_spec('torch'); \
+p = s.submodule_search_locations[0] if s else os.path.join(c.get_path('platlib'), 'torch'); \
+print(p if os.path.isfile(os.path.join(p, 'version.py')) else '')"
   OUTPUT_VARIABLE HEADWISE_TORCH_DIR
   OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(NOT HEADWISE_TORCH_DIR)
-  message(FATAL_ERROR "torch was not found by ${Python_EXECUTABLE}. Run scripts/setup, or: "
-                      "pip install 'torch>=2.9'")
+  message(
+    FATAL_ERROR
+      "torch was not found by ${Python_EXECUTABLE}. Headwise is built against the torch it will run "
+      "with: run scripts/setup, or first pip install 'torch>=2.9' scikit-build-core cmake ninja, then "
+      "pip install --no-build-isolation .")
 endif()
 file(STRINGS "${HEADWISE_TORCH_DIR}/version.py" HEADWISE_TORCH_VERSION REGEX "^__version__ = ")
 string(REGEX REPLACE "^__version__ = '([^']+)'.*" "\\1" HEADWISE_TORCH_VERSION

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "csrc/ops/dispatch.h"
+#include "csrc/ops/transforms.h"
 
 namespace headwise::ops {
 
@@ -125,6 +126,7 @@ struct Attention : torch::autograd::Function<Attention> {
 };
 
 TensorPair forward(const Call& call) {
+  refuse_transforms(call);
   const variable_list result =
       Attention::apply(call.query, call.key, call.value, call.options.bias, call);
   return {result[0], result[1]};
@@ -133,6 +135,13 @@ TensorPair forward(const Call& call) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(headwise, CompositeImplicitAutograd, m) {
+  m.impl("attention", TORCH_FN(Padded<&attention>::call));
+  m.impl("attention_packed", TORCH_FN(Packed<&attention>::call));
+}
+
+/// vmap would take `attention` for one op to loop over, and the rules of its randomness would not
+/// reach the seed: it is drawn here, under them, and only the op below is looped over.
+TORCH_LIBRARY_IMPL(headwise, FuncTorchVmapMode, m) {
   m.impl("attention", TORCH_FN(Padded<&attention>::call));
   m.impl("attention_packed", TORCH_FN(Packed<&attention>::call));
 }

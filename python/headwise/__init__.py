@@ -19,6 +19,8 @@ from headwise.functional import (
     attention_weights,
     attention_weights_packed,
 )
+from headwise.loading import load
+from headwise.mask_check import check_masks
 
 __version__ = _library.VERSION
 
@@ -29,6 +31,8 @@ __all__ = [
     "attention_weights",
     "attention_weights_packed",
     "cache_append",
+    "check_masks",
+    "load",
     "nn",
     "scaled_dot_product_attention",
 ]

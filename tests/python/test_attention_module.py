@@ -56,8 +56,9 @@ def test_module_equals_torchs_module():
     assert torch.equal(output, ours(x, memory))
 
 
-def test_module_steps_equal_the_whole_at_once():
-    module = headwise.nn.MultiHeadAttention(12, 6, num_kv_heads=2).double().eval()
+@pytest.mark.parametrize("rotary", [False, True])
+def test_module_steps_equal_the_whole_at_once(rotary):
+    module = headwise.nn.MultiHeadAttention(12, 6, num_kv_heads=2, rotary=rotary).double().eval()
     x = torch.randn(3, 12, 12).double()
     with torch.no_grad():
         want = module(x, causal=True)
@@ -72,6 +73,33 @@ def test_module_steps_equal_the_whole_at_once():
         module(x[:, :4], cache=cache)
         cache.reorder(torch.tensor([2, 0]))
         close(module(x[[2, 0], 4:5], cache=cache), want[[2, 0], 4:5])
+
+
+def test_rotary_scores_depend_on_distances_alone():
+    module = headwise.nn.MultiHeadAttention(12, 3, rotary=True, bias=False).double()
+    x = torch.randn(1, 4, 12).double()
+    _, weights = module(torch.cat([x, x], 1), hide=torch.arange(8)[None] < 4, need_weights=True)
+    _, alone = module(x, need_weights=True)
+    close(weights[:, :, 4:, 4:], alone)
+    plain = headwise.nn.MultiHeadAttention(12, 3, bias=False).double()
+    plain.load_state_dict(module.state_dict())
+    assert not torch.allclose(plain(x, need_weights=True)[1], alone)
+    with pytest.raises(ValueError, match="query alone"):
+        module(x, x)
+
+
+def test_cross_steps_equal_the_whole_at_once():
+    module = headwise.nn.MultiHeadAttention(12, 6, num_kv_heads=2, kdim=5, vdim=7).double().eval()
+    x, rows = torch.randn(3, 4, 12).double(), torch.tensor([1, 1, 0])
+    key, value = torch.randn(2, 9, 5).double(), torch.randn(2, 9, 7).double()
+    for lengths in (torch.tensor([9, 4]), None):
+        with torch.no_grad():
+            cache = module.cross_cache(key, value, lengths)
+            got = torch.cat([module.cross_step(step, cache, rows) for step in x.split(2, 1)], 1)
+            real = None if lengths is None else lengths[rows]
+            close(got, module(x, key[rows], value[rows], key_lengths=real))
+    with pytest.raises(ValueError, match=r"value must have shape \(B, T, 7\)"):
+        module.cross_cache(key, key)
 
 
 def test_module_drops_only_in_training():
@@ -92,6 +120,7 @@ def test_module_drops_only_in_training():
         ({"embed_dim": 12, "num_heads": 3, "head_dim": 5, "out_proj": False}, ["3", "5", "12"]),
         ({"embed_dim": 12, "num_heads": 3, "head_dim": 300}, ["300"]),
         ({"embed_dim": 12, "num_heads": 3, "dropout": 1.0}, ["1.0"]),
+        ({"embed_dim": 12, "num_heads": 4, "rotary": True}, ["3"]),
     ],
 )
 def test_module_refuses_impossible_options(arguments, numbers):

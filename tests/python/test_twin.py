@@ -10,46 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from architectures import ARCHITECTURES, trained
 from program import embedded_pairs, headwise
 from safetensors.torch import load_file
-from training import Training
 from twin import Twin
 
 RELEASE = Path(__file__).resolve().parents[2] / "build" / "release"
 PROBE = Path(os.environ.get("HEADWISE_BUILD", RELEASE)) / "tests" / "cpp" / "train" / "twin_probe"
-
-ARCHITECTURES = {
-    "plain": [],
-    "post-norm, GELU": ['model.norm="post"', 'model.activation="gelu"'],
-    "rotary, grouped heads": [
-        'model.positions="rotary"',
-        "model.encoder_heads=4",
-        "model.encoder_kv_heads=2",
-        "model.decoder_heads=4",
-        "model.decoder_kv_heads=1",
-        "model.cross_heads=4",
-        "model.cross_kv_heads=2",
-    ],
-    "separate embeddings": [
-        "subword.joint=false",
-        "subword.vocabulary=360",
-        'model.embeddings="separate"',
-    ],
-    "separate, untied output": ['model.embeddings="separate"', "model.tied_output=false"],
-    "heads by layer, no biases": [
-        "model.encoder_heads=[4, 3]",
-        "model.decoder_heads=[2, 1]",
-        "model.cross_heads=[3, 2]",
-        "model.head_width=6",
-        "model.attention_bias=false",
-    ],
-    "no output projection": [
-        "model.output_projection=false",
-        'model.norm="post"',
-        'model.positions="rotary"',
-        "model.cross_kv_heads=1",
-    ],
-}
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +31,8 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
-def checkpoint(request, tmp_path_factory):
-    settings = ["model.encoder_layers=2", "model.decoder_layers=2", "train.max_steps=15"]
-    folder = tmp_path_factory.mktemp("twin") / "run"
-    training = Training(folder, settings + ARCHITECTURES[request.param])
-    training.run()
-    return training.step()
+def checkpoint(request):
+    return trained(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +40,7 @@ def probed(checkpoint, texts):
     """What the C++ side computes for the texts."""
     build = "cmake --build --preset release --target headwise_tests"
     assert PROBE.exists(), f"{PROBE} is absent; build it with: {build}"
-    output = checkpoint.parent / "probe.safetensors"
+    output = texts[0].parent / "probe.safetensors"
     subprocess.run([PROBE, checkpoint, *texts[:2], output], check=True)
     return load_file(output)
 
