@@ -8,7 +8,7 @@ from bench.targets import TARGETS, restart_with
 
 
 def _thread_counts(text: str) -> list[int]:
-    counts = [int(x) for x in text.split(",")]
+    counts = sorted({int(x) for x in text.split(",")})
     if min(counts) < 1:
         raise ValueError(text)
     return counts
@@ -27,6 +27,12 @@ def _add_attention(commands: argparse._SubParsersAction) -> None:
     add("--json", type=Path, metavar="FILE", help="write everything measured")
     add("--peer", metavar="PYTHON", help="interpreter whose torch is compared with")
     add("--target", choices=sorted(TARGETS), help="hold both sides to this instruction set")
+    add(
+        "--clock",
+        choices=["wall", "cpu"],
+        default="wall",
+        help="cpu: processor time of one thread, for tuning on a busy machine",
+    )
     add("--memory", action="store_true", help="peak extra memory instead of time")
     add("--length", type=int, default=16384, metavar="T", help="of --memory")
 
@@ -39,6 +45,12 @@ def main() -> int:
     options = parser.parse_args()
     if options.repeats < 5:
         parser.error(f"--repeats {options.repeats}: at least 5 are needed for a spread")
+    if options.clock == "cpu" and options.threads != [1]:
+        parser.error("--clock cpu adds up what all threads take: it needs --threads 1")
+    if options.peer and options.memory:
+        parser.error(
+            "--memory measures this interpreter's torch; start it with PYTHON=FILE instead"
+        )
     if options.target:
         restart_with(options.target)
     from bench import attention

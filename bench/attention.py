@@ -3,16 +3,17 @@
 import argparse
 import datetime
 import json
+import sys
 from typing import Any
 
 import torch
 
-from bench import ours, sdpa
+from bench import memory_table, ours, sdpa
 from bench.cases import Case, select
-from bench.compare import Refused, Sides, compare
+from bench.compare import RefusedError, Sides, compare
 from bench.machine import kernel_build_times, processor, read_bandwidth
 from bench.peer import RemoteWorker
-from bench.report import HEADER, Context, line, values
+from bench.report import HEADER, WRONG, Report, line
 from bench.worker import LocalWorker
 
 __all__ = ["run"]
@@ -23,79 +24,97 @@ QUICK_SECONDS = 0.01
 
 
 def run(options: argparse.Namespace) -> int:
-    """Returns the exit code: 1 if results differ, 2 for a wrong call."""
+    """Returns the exit code: 1 if results differ, 2 if no case has the name asked for."""
     cases = select(options.case)
     if options.list or not cases:
         print("\n".join(case.name for case in (cases or select(""))))
+        if not cases:
+            print(f"scripts/bench: no case has {options.case!r} in its name", file=sys.stderr)
         return 0 if cases else 2
-    remote = RemoteWorker(options.peer) if options.peer else None
-    own_capability = torch.backends.cpu.get_cpu_capability()
-    about = {
-        "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-        "processor": processor(),
-        "threads": options.threads,
-        "headwise_torch": str(torch.__version__),
-        "baseline_torch": remote.torch_version if remote else str(torch.__version__),
-        "baseline_instruction_set": remote.capability if remote else own_capability,
-        "headwise": ours.explain(),
-        "target": options.target,
-        "quick": options.quick,
-        "library_bytes": ours.library_sizes(),
-        "kernel_build_seconds": kernel_build_times(),
-    }
-    about["read_bandwidth_gb_per_s"] = {
-        threads: read_bandwidth(threads) / 1e9
-        for threads in (options.threads if _any_decode(cases) else [])
-    }
-    _print_about(about)
-    sides = Sides(
-        remote or LocalWorker(sdpa.variants), LocalWorker(ours.variants), LocalWorker(ours.variants)
-    )
+    remote = RemoteWorker(options.peer, options.clock) if options.peer else None
     try:
-        rows = _measure(cases, sides, options, about)
+        about = _about(options, remote)
+        _print_about(about)
+        if options.memory:
+            rows = memory_table.run(options.length, max(options.threads))
+        else:
+            rows = _measure(cases, remote, options, about)
     finally:
         if remote:
             remote.close()
     if options.json:
         options.json.write_text(json.dumps({"about": about, "rows": rows}, indent=1) + "\n")
-    return int(any(row.get("verdict") == "RESULTS DIFFER" for row in rows))
+    return int(any(row.get("verdict") == WRONG for row in rows))
 
 
-def _any_decode(cases: list[Case]) -> bool:
-    return any(case.form == "decode" for case in cases)
+def _about(options: argparse.Namespace, remote: RemoteWorker | None) -> dict[str, Any]:
+    version, capability = str(torch.__version__), torch.backends.cpu.get_cpu_capability()
+    return {
+        "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        "processor": processor(),
+        "threads": options.threads,
+        "clock": options.clock,
+        "quick": options.quick,
+        "target": options.target,
+        "headwise": ours.explain(),
+        "headwise_torch": version,
+        "baseline_torch": remote.torch_version if remote else version,
+        "baseline_instruction_set": remote.capability if remote else capability,
+        "library_bytes": ours.library_sizes(),
+        "kernel_build_seconds": kernel_build_times(),
+    }
 
 
 def _print_about(about: dict[str, Any]) -> None:
-    print(f"{about['date']}  {about['processor']}")
+    threads = ", ".join(str(x) for x in about["threads"])
     print(
-        f"headwise (torch {about['headwise_torch']}): {about['headwise']}\n"
-        f"baseline (torch {about['baseline_torch']}): {about['baseline_instruction_set']}"
+        f"{about['date']}; {about['processor']}; threads {threads}; {about['clock']} clock"
+        f"{'; quick' if about['quick'] else ''}\n"
+        f"headwise on torch {about['headwise_torch']}: {about['headwise']}\n"
+        f"baseline, SDPA of torch {about['baseline_torch']}: {about['baseline_instruction_set']}"
     )
-    for name, size in about["library_bytes"].items():
-        print(f"  {name}: {size / 1024:.0f} KiB")
-    if about["kernel_build_seconds"]:
-        seconds = about["kernel_build_seconds"]
-        print(f"  kernels: {len(seconds)} objects, {sum(seconds.values()):.0f} s to compile")
-    for threads, speed in about["read_bandwidth_gb_per_s"].items():
-        print(f"  read bandwidth, {threads} threads: {speed:.1f} GB/s")
+    sizes = (f"{name} {size / 1024:.0f} KiB" for name, size in about["library_bytes"].items())
+    print("libraries:", ", ".join(sizes))
+    seconds = about["kernel_build_seconds"]
+    if seconds:
+        print(
+            f"kernels: {len(seconds)} objects, {sum(seconds.values()):.0f} s to compile one by one"
+        )
+    print("Clock rates are left as they are: compare the two sides of one run, never two runs.")
 
 
 def _measure(
-    cases: list[Case], sides: Sides, options: argparse.Namespace, about: dict[str, Any]
+    cases: list[Case],
+    remote: RemoteWorker | None,
+    options: argparse.Namespace,
+    about: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    bandwidth = {n: x * 1e9 for n, x in about["read_bandwidth_gb_per_s"].items()}
-    context = Context(about["baseline_instruction_set"], bandwidth)
+    baseline = remote or LocalWorker(sdpa.variants, options.clock)
+    sides = Sides(baseline, *(LocalWorker(ours.variants, options.clock) for _ in range(2)))
+    bandwidth = _bandwidth(cases, options.threads)
+    about["read_bandwidth_bytes_per_s"] = bandwidth
+    report = Report(about["baseline_instruction_set"], bandwidth)
     repeats = QUICK_REPEATS if options.quick else options.repeats
     least = QUICK_SECONDS if options.quick else LEAST_SECONDS
+    print(f"\n{HEADER}")
     rows = []
-    print(HEADER)
     for case in cases:
         for threads in options.threads:
             try:
-                row = values(compare(case, sides, threads, repeats, least), context)
+                row = report.values(compare(case, sides, threads, repeats, least))
                 print(line(row), flush=True)
-            except Refused as reason:
+            except RefusedError as reason:
                 row = {"case": case.to_dict(), "threads": threads, "refused": str(reason)}
                 print(f"{case.name:32}{threads:>8}  {reason}", flush=True)
             rows.append(row)
     return rows
+
+
+def _bandwidth(cases: list[Case], thread_counts: list[int]) -> dict[int, float]:
+    """Bytes a second by threads, printed; measured only if a case needs it."""
+    if not any(case.form == "decode" for case in cases):
+        return {}
+    found = {threads: read_bandwidth(threads) for threads in thread_counts}
+    speeds = (f"{x / 1e9:.1f} GB/s with {threads} threads" for threads, x in found.items())
+    print("read bandwidth:", ", ".join(speeds))
+    return found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["kernel_build_times", "processor", "read_bandwidth"]
+__all__ = ["free_memory", "kernel_build_times", "processor", "read_bandwidth"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -18,8 +18,15 @@ def processor() -> str:
     return f"{names[0]}, {len(names)} cores" if names else "unknown"
 
 
+def free_memory() -> int:
+    """Bytes the system could give to a program now."""
+    text = Path("/proc/meminfo").read_text("utf-8")
+    found = re.search(r"^MemAvailable:\s*(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
+
+
 def read_bandwidth(threads: int, mebibytes: int = 512, repeats: int = 5) -> float:
-    """Bytes a second that can be read from memory: the best of three reductions over a big array."""
+    """Bytes a second that can be read from memory: the best of three reductions of an array."""
     torch.set_num_threads(threads)
     x = torch.ones(mebibytes << 18)
     best = float("inf")

@@ -23,10 +23,10 @@ _SETTLE = 0.01  # seconds in which the other side's idle threads stop spinning
 class RemoteWorker:
     """The SDPA side in a child process of the given interpreter."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, clock: str = "wall") -> None:
         root = str(Path(__file__).resolve().parents[1])
         self._child = subprocess.Popen(
-            [python, "-m", "bench.peer"],
+            [python, "-m", "bench.peer", clock],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -91,13 +91,13 @@ def _answer(worker: LocalWorker, request: dict[str, Any]) -> dict[str, Any]:
     raise ValueError(f"unknown request {request['do']}")
 
 
-def _serve() -> None:
+def _serve(clock: str) -> None:
     """Answer until the pipe closes; whatever else prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     from bench import sdpa
 
-    worker = LocalWorker(sdpa.variants)
+    worker = LocalWorker(sdpa.variants, clock)
     for line in sys.stdin:
         try:
             answer = _answer(worker, json.loads(line))
@@ -108,4 +108,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1])

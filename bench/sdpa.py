@@ -15,23 +15,26 @@ from bench.cases import Case
 from bench.inputs import Inputs
 from bench.work import Work, attend
 
-__all__ = ["variants"]
+__all__ = ["forms", "variants"]
 
 
 def variants(case: Case, inputs: Inputs) -> dict[str, Work]:
     """Every legal form by name."""
-    forms = {}
+    return dict(forms(case, inputs))
+
+
+def forms(case: Case, inputs: Inputs) -> Iterator[tuple[str, Work]]:
+    """Every legal form with its name, each built when it is asked for."""
     for layout, place in _layouts(case):
         tensors = [place(x) for x in (inputs.query, inputs.key, inputs.value)]
+        if inputs.bias is not None:
+            tensors.append(inputs.bias)
         gradient = place(inputs.output_gradient) if case.backward else None
         for mask_name, options in _masks(case, inputs):
             for heads_name, call in _calls(case):
-                function = _bound(call, case, options)
-                with_bias = [*tensors, inputs.bias] if inputs.bias is not None else tensors
+                run = attend(_bound(call, case, options), tensors, gradient)
                 name = ", ".join(x for x in (mask_name, heads_name, layout) if x)
-                run = attend(function, with_bias, gradient)
-                forms[name] = Work(run, inputs.rows)
-    return forms
+                yield name, Work(run, inputs.rows)
 
 
 def _bound(call: Callable[..., Tensor], case: Case, options: dict[str, Any]) -> Callable:

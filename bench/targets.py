@@ -1,4 +1,7 @@
-"""Holds both sides to one instruction set. Torch-free: the variables must be set before torch loads."""
+"""Holds both sides to one instruction set.
+
+Torch-free, for the variables must be set before torch loads.
+"""
 
 import os
 import sys

@@ -1,11 +1,19 @@
 """Alternating measurement, its spread, and the verdict. Torch-free."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Comparison", "Verdict", "alternate", "judge", "runs_in_a_row"]
+__all__ = [
+    "Comparison",
+    "Verdict",
+    "alternate",
+    "judge",
+    "one_sided_spread",
+    "runs_in_a_row",
+    "worst",
+]
 
 Timed = Callable[[], float]
 
@@ -34,10 +42,10 @@ class Comparison:
     @property
     def spread(self) -> float:
         """How far the ratio can be trusted, relative to it: the sum of both sides' spreads."""
-        return _spread(self.baseline) + _spread(self.ours)
+        return one_sided_spread(self.baseline) + one_sided_spread(self.ours)
 
 
-def _spread(times: Sequence[float]) -> float:
+def one_sided_spread(times: Sequence[float]) -> float:
     """From the least time up to the lower quartile, relative: what the least one might have been.
 
     The upper half is left out: it tells of other programs on the machine.
@@ -53,6 +61,12 @@ def judge(ratio: float, spread: float, bar: float | None) -> Verdict:
     if ratio * (1 - spread) >= bar:
         return Verdict.PASSED
     return Verdict.MISSED if ratio * (1 + spread) < bar else Verdict.UNDECIDED
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """One verdict for several demands; those without a bar do not count."""
+    order = [Verdict.MISSED, Verdict.UNDECIDED, Verdict.PASSED, Verdict.NONE]
+    return min(verdicts, key=order.index, default=Verdict.NONE)
 
 
 def alternate(sides: Sequence[Timed], repeats: int) -> list[list[float]]:

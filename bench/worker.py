@@ -10,7 +10,7 @@ from bench.cases import Case
 from bench.inputs import Inputs, digest
 from bench.work import Work
 
-__all__ = ["LocalWorker", "Prepared", "Worker"]
+__all__ = ["CLOCKS", "LocalWorker", "Prepared", "Worker"]
 
 
 class Prepared(NamedTuple):
@@ -34,11 +34,17 @@ class Worker(Protocol):
         """Seconds one run takes, mean of `runs` in a row."""
 
 
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
 class LocalWorker:
     """A side in this process."""
 
-    def __init__(self, variants: Callable[[Case, Inputs], dict[str, Work]]) -> None:
+    def __init__(
+        self, variants: Callable[[Case, Inputs], dict[str, Work]], clock: str = "wall"
+    ) -> None:
         self._variants = variants
+        self._now = CLOCKS[clock]
         self._works: dict[str, Work] = {}
 
     def prepare(self, case: Case, threads: int) -> Prepared:
@@ -56,7 +62,7 @@ class LocalWorker:
     def time(self, form: str, runs: int) -> float:
         """Seconds one run takes, mean of `runs` in a row."""
         run = self._works[form].run
-        begin = time.perf_counter()
+        begin = self._now()
         for _ in range(runs):
             run()
-        return (time.perf_counter() - begin) / runs
+        return (self._now() - begin) / runs
