@@ -1,6 +1,7 @@
 """The command line of scripts/bench. Torch is imported only once the arguments are known."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def main() -> int:
         )
     if options.target:
         restart_with(options.target)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # no word about accelerators not found
     from bench import attention
 
     return attention.run(options)

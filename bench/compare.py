@@ -64,12 +64,17 @@ class Measured:
 def largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
     """Over all results: largest difference relative to the largest value."""
     if [len(x) for x in ours] != [len(x) for x in theirs]:
-        return float("inf")
-    differences = [
-        max(abs(a - b) for a, b in zip(x, y, strict=True)) / max(abs(b) for b in y)
-        for x, y in zip(ours, theirs, strict=True)
-    ]
-    return max((float("inf") if d != d else d for d in differences), default=float("inf"))
+        return math.inf
+    differences = [_relative(x, y) for x, y in zip(ours, theirs, strict=True)]
+    return max(differences, default=math.inf)
+
+
+def _relative(ours: list[float], theirs: list[float]) -> float:
+    differences = [abs(a - b) for a, b in zip(ours, theirs, strict=True)]
+    if any(math.isnan(x) for x in differences):
+        return math.inf
+    difference = max(differences, default=0.0)
+    return difference / max(map(abs, theirs)) if difference and any(theirs) else difference
 
 
 def compare(case: Case, sides: Sides, threads: int, repeats: int, least_seconds: float) -> Measured:

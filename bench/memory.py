@@ -61,16 +61,15 @@ def replay(blocks: Iterable[Block], results: Collection[int]) -> int:
 
 
 def peak_of(run: Run, threads: int) -> Peak:
-    """Run three times: small things on first use, then one run a measure."""
+    """One run a measure."""
     torch.set_num_threads(1)
-    run()
     c10 = _c10_peak(run)
     torch.set_num_threads(threads)
     return Peak(c10, _process_peak(run))
 
 
 def _c10_peak(run: Run) -> int:
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
         results = run()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "trace.json")

@@ -22,8 +22,8 @@ def run(length: int, threads: int) -> list[dict[str, Any]]:
     case = Case("", 1, 8, length, 64, backward=True, mask="hide", dropout=0.1)
     shorter = replace(case, length=max(1, length // SHORTER))
     print(
-        "Peak MiB beyond inputs, output and gradients; B1 H8 D64, forward and backward, a bool mask\n"
-        f"of (1, 1, T, T). c10: torch's allocator, 1 thread. process: resident, {threads} threads."
+        "\nPeak MiB beyond inputs, output and gradients: B1 H8 D64, forward and backward, bool\n"
+        f"mask (1, 1, T, T). c10: torch's allocator, 1 thread. process: resident, {threads} thread(s)."
     )
     print(f"{'who':10}{'T':>8}{'dropout':>9}{'c10':>10}{'process':>10}  verdict")
     rows = [_row("headwise", x, threads) for x in (shorter, case)]
@@ -50,9 +50,9 @@ def _row(who: str, case: Case, threads: int) -> dict[str, Any]:
         work = ours.variants(case, inputs)["headwise"]
     peak = peak_of(work.run, threads)
     verdict = _judge(peak) if who == "headwise" else Verdict.NONE
-    process = "-" if peak.process is None else f"{peak.process / 2**20:.1f}"
+    process = "-" if peak.process is None else f"{peak.process / 2**20:.2f}"
     print(
-        f"{who:10}{case.length:>8}{case.dropout:>9}{peak.c10 / 2**20:>10.1f}{process:>10}  "
+        f"{who:10}{case.length:>8}{case.dropout:>9}{peak.c10 / 2**20:>10.2f}{process:>10}  "
         f"{verdict.value}",
         flush=True,
     )

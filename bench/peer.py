@@ -101,7 +101,7 @@ def _serve(clock: str) -> None:
     for line in sys.stdin:
         try:
             answer = _answer(worker, json.loads(line))
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError, TypeError, LookupError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
