@@ -14,7 +14,7 @@ from bench.compare import RefusedError, Sides, compare
 from bench.machine import kernel_build_times, processor, read_bandwidth
 from bench.peer import RemoteWorker
 from bench.report import HEADER, WRONG, Report, line
-from bench.worker import LocalWorker
+from bench.worker import CLOCKS, LocalWorker
 
 __all__ = ["run"]
 
@@ -91,7 +91,7 @@ def _measure(
 ) -> list[dict[str, Any]]:
     baseline = remote or LocalWorker(sdpa.variants, options.clock)
     sides = Sides(baseline, *(LocalWorker(ours.variants, options.clock) for _ in range(2)))
-    bandwidth = _bandwidth(cases, options.threads)
+    bandwidth = _bandwidth(cases, options)
     about["read_bandwidth_bytes_per_s"] = bandwidth
     report = Report(about["baseline_instruction_set"], bandwidth)
     repeats = QUICK_REPEATS if options.quick else options.repeats
@@ -110,11 +110,11 @@ def _measure(
     return rows
 
 
-def _bandwidth(cases: list[Case], thread_counts: list[int]) -> dict[int, float]:
+def _bandwidth(cases: list[Case], options: argparse.Namespace) -> dict[int, float]:
     """Bytes a second by threads, printed; measured only if a case needs it."""
     if not any(case.form == "decode" for case in cases):
         return {}
-    found = {threads: read_bandwidth(threads) for threads in thread_counts}
-    speeds = (f"{x / 1e9:.1f} GB/s with {threads} threads" for threads, x in found.items())
-    print("read bandwidth:", ", ".join(speeds))
+    found = {n: read_bandwidth(n, CLOCKS[options.clock]) for n in options.threads}
+    speeds = (f"{x / 1e9:.1f} GB/s at {threads}" for threads, x in found.items())
+    print("read bandwidth by threads:", ", ".join(speeds))
     return found

@@ -1,7 +1,7 @@
 """What the numbers were taken on: processor, read bandwidth, built files."""
 
 import re
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -25,16 +25,16 @@ def free_memory() -> int:
     return int(found[1]) << 10 if found else 0
 
 
-def read_bandwidth(threads: int, mebibytes: int = 512, repeats: int = 5) -> float:
+def read_bandwidth(threads: int, now: Callable[[], float], mebibytes: int = 512) -> float:
     """Bytes a second that can be read from memory: the best of three reductions of an array."""
     torch.set_num_threads(threads)
     x = torch.ones(mebibytes << 18)
     best = float("inf")
     for reduce in (torch.sum, torch.amax, lambda x: torch.dot(x, x)):
-        for _ in range(repeats):
-            begin = time.perf_counter()
+        for _ in range(5):
+            begin = now()
             reduce(x)
-            best = min(best, time.perf_counter() - begin)
+            best = min(best, now() - begin)
     return x.numel() * x.element_size() / best
 
 

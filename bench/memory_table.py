@@ -23,7 +23,8 @@ def run(length: int, threads: int) -> list[dict[str, Any]]:
     shorter = replace(case, length=max(1, length // SHORTER))
     print(
         "\nPeak MiB beyond inputs, output and gradients: B1 H8 D64, forward and backward, bool\n"
-        f"mask (1, 1, T, T). c10: torch's allocator, 1 thread. process: resident, {threads} thread(s)."
+        "mask (1, 1, T, T). c10: torch's allocator, at one thread. process: resident memory, at\n"
+        f"{threads} thread{'s' if threads > 1 else ''}."
     )
     print(f"{'who':10}{'T':>8}{'dropout':>9}{'c10':>10}{'process':>10}  verdict")
     rows = [_row("headwise", x, threads) for x in (shorter, case)]
