@@ -24,14 +24,18 @@ QUICK_SECONDS = 0.01
 
 
 def run(options: argparse.Namespace) -> int:
-    """Returns the exit code: 1 if results differ, 2 if no case has the name asked for."""
+    """Returns the exit code: 1 if results differ, 2 for a case or peer that is not there."""
     cases = select(options.case)
     if options.list or not cases:
         print("\n".join(case.name for case in (cases or select(""))))
         if not cases:
             print(f"scripts/bench: no case has {options.case!r} in its name", file=sys.stderr)
         return 0 if cases else 2
-    remote = RemoteWorker(options.peer, options.clock) if options.peer else None
+    try:
+        remote = RemoteWorker(options.peer, options.clock) if options.peer else None
+    except (OSError, RuntimeError) as error:
+        print(f"scripts/bench: --peer {options.peer}: {error}", file=sys.stderr)
+        return 2
     try:
         about = _about(options, remote)
         _print_about(about)

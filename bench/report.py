@@ -82,8 +82,10 @@ class Report:
 
 def line(found: dict[str, Any]) -> str:
     """A row of the table, from `Report.values`."""
-    verdict = found["verdict"] + (", goal" if found["reaches_goal"] and found["bar"] else "")
+    verdict = found["verdict"]
     bars = (found["bar"], found["goal"]) if found["threads"] == 1 else (None, None)
+    if bars[1] is not None and verdict == Verdict.PASSED.value and found["reaches_goal"]:
+        verdict += ", goal"
     return (
         f"{found['case']['name']:32}{found['threads']:>8}{found['baseline_ms']:>13.3f}"
         f"{found['headwise_ms']:>13.3f}{found['ratio']:>8.2f}{found['spread']:>8.1%}"

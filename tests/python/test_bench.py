@@ -179,6 +179,14 @@ def test_two_threads_are_judged_by_scaling_alone():
     assert judged(row, "AVX2", [one, Comparison([0.1] * 5, [1 / 1.9] * 5)]) == "passed"
 
 
+def test_the_goal_is_named_where_it_is_reached():
+    for baseline, end in [(2.9, "passed"), (3.1, "passed, goal"), (2.0, "missed")]:
+        times = Comparison([baseline] * 5, [1.0] * 5)
+        row = Measured(named("T512 causal"), 1, "form", 0.0, times, visible_pairs=1)
+        shown = line(Report("AVX2", {}).values(row))
+        assert f"  {end} " in shown
+
+
 def test_the_tables_work_is_counted():
     inputs = Inputs(replace(named("T512 window 64").tiny(), batch=1, heads=1, kv_heads=0))
     brute = sum(min(i + 1, 7) for i in range(20))
@@ -222,6 +230,7 @@ def test_build_times_are_those_of_the_last_build(tmp_path):
         (["--repeats", "4"], "at least 5"),
         (["--clock", "cpu", "--threads", "1,2"], "--threads 1"),
         (["--threads", "0"], "--threads"),
+        (["--peer", "/bin/true"], "--peer /bin/true: the peer ended"),
         (["--case", "no such case"], "no case has 'no such case' in its name"),
     ],
 )
