@@ -84,48 +84,35 @@ std::vector<Spec> edge_specs() {
       {.name = "strided columns", .lengths = true, .layout = Layout::kStridedColumns},
       {.name = "scale given", .scale = 0.7},
       {.name = "scale negative", .scale = -0.3},
-      {.name = "large logits", .magnitude = 30.0},
+      {.name = "large logits", .batch = 4, .queries = 40, .keys = 50, .magnitude = 30.0},
       {.name = "equal logits", .magnitude = 0.0},
+      {.name = "products past the range of Half", .width = 64, .magnitude = 500.0},
+      {.name = "gradient of one number", .lengths = true, .gradient_layout = Layout::kExpanded},
+      {.name = "gradient transposed", .gradient_layout = Layout::kColumnsFirst},
+      {.name = "inputs transposed", .lengths = true, .layout = Layout::kColumnsFirst},
+      {.name = "no gaps", .lengths = true, .layout = Layout::kDense},
+      {.name = "no gaps, odd widths", .width = 13, .value_width = 9, .layout = Layout::kDense},
+      {.name = "empty sequences between others",
+       .batch = 5,
+       .lengths = true,
+       .query_lengths = {5, 0, 3, 4, 0},
+       .key_lengths = {7, 5, 0, 1, 0},
+       .bias = plane,
+       .lse_gradient = true},
+      {.name = "empty sequences between others, packed",
+       .batch = 5,
+       .packed = true,
+       .query_lengths = {5, 0, 3, 4, 0},
+       .key_lengths = {7, 5, 0, 1, 0},
+       .causal = true,
+       .bias = plane},
+      {.name = "transposed mask and bias",
+       .mask = plane,
+       .bias = whole,
+       .layout = Layout::kColumnsFirst},
       {.name = "cache rows of sequences", .batch = 3, .queries = 2, .causal = true, .beam = 1},
       {.name = "cache rows of positions", .batch = 3, .queries = 1, .causal = true, .beam = 2},
   };
-}
-
-std::vector<Spec> random_specs(int count, uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  const auto below = [&](int64_t n) {
-    return std::uniform_int_distribution<int64_t>(0, n - 1)(generator);
-  };
-  const auto chance = [&](int percent) { return below(100) < percent; };
-  const auto axes = [&] { return Axes{chance(50), chance(50), chance(50), chance(75)}; };
-  std::vector<Spec> specs;
-  for (int n = 0; n < count; ++n) {
-    Spec spec;
-    spec.name = "random " + std::to_string(n);
-    spec.batch = 1 + below(4);
-    spec.kv_heads = 1 + below(3);
-    spec.heads = spec.kv_heads * (1 + below(3));
-    spec.queries = 1 + below(40);
-    spec.keys = 1 + below(40);
-    spec.width = 1 + below(40);
-    spec.value_width = 1 + below(40);
-    spec.packed = chance(40);
-    spec.lengths = !spec.packed && chance(50);
-    spec.causal = chance(40);
-    spec.align_end = chance(60);
-    if (chance(30)) spec.left = below(20);
-    if (chance(30)) spec.right = below(20);
-    if (chance(40)) spec.mask = axes();
-    spec.keep = chance(50);
-    if (chance(40)) spec.bias = axes();
-    spec.float_bias = chance(50);
-    if (chance(40)) spec.dropout = static_cast<double>(below(90)) / 100.0;
-    spec.lse_gradient = chance(50);
-    spec.layout = static_cast<Layout>(below(3));
-    spec.seed = generator();
-    specs.push_back(spec);
-  }
-  return specs;
 }
 
 }  // namespace headwise::testing
