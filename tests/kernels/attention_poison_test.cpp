@@ -72,6 +72,32 @@ TYPED_TEST(AttentionPoison, OfGradientsReachesOnlyKeysTheirRowsSee) {
   expect_contained<TypeParam>(Poison::kGradients);
 }
 
+// The smallest such case: row 0 sees key 0 only and is NaN; row 1 sees both keys. What row 0 does
+// not see stays clean: its weight of key 1, and the gradients of key 1.
+TYPED_TEST(AttentionPoison, OfOneRowLeavesTheKeyItDoesNotSeeAlone) {
+  using T = TypeParam;
+  for (const std::string& set : kernels::cpu::instruction_sets()) {
+    SCOPED_TRACE(set);
+    const WithInstructionSet with(set);
+    Case<T> problem(
+        {.batch = 1, .heads = 1, .kv_heads = 1, .queries = 2, .keys = 2, .causal = true});
+    const auto forward = problem.forward();
+    const_cast<T&>(forward.query.at(0, 0, 0, 0)) =
+        convert<T>(std::numeric_limits<double>::quiet_NaN());
+    run_plan(forward);
+    const auto weights = problem.weights();
+    run_plan(weights);
+    const auto backward = problem.backward();
+    run_plan(backward);
+    EXPECT_EQ(kernels::to_compute(weights.weights.at(0, 0, 0, 1)), 0);
+    for (int64_t d = 0; d < 8; ++d) {
+      EXPECT_TRUE(std::isfinite(kernels::to_compute(backward.query_gradient.at(0, 0, 1, d))));
+      EXPECT_TRUE(std::isfinite(kernels::to_compute(backward.key_gradient.at(0, 0, 1, d))));
+      EXPECT_TRUE(std::isfinite(kernels::to_compute(backward.value_gradient.at(0, 0, 1, d))));
+    }
+  }
+}
+
 // NaN and infinity among the visible numbers must show, not vanish in exp or in a conversion.
 TYPED_TEST(AttentionPoison, ShowsWhereItIsVisible) {
   using T = TypeParam;
