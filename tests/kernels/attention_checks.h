@@ -53,9 +53,9 @@ class WithInstructionSet {
 /// those of scores over the axes that the bias broadcasts.
 template <typename C>
 struct Expected {
-  std::vector<std::vector<C>> output, lse, scores, query;  // by b * H + h
-  std::vector<std::vector<C>> key, value;                  // by b * G + g
-  std::vector<C> bias, bias_terms;                         // sums, and sums of magnitudes
+  std::vector<std::vector<C>> output, lse, scores, weights, query;  // by b * H + h
+  std::vector<std::vector<C>> key, value;                           // by b * G + g
+  std::vector<C> bias, bias_terms;                                  // sums, and sums of magnitudes
 
   Expected() = default;
   template <typename T>
@@ -71,6 +71,7 @@ struct Expected {
         output.push_back(std::move(head.output));
         lse.push_back(std::move(head.lse));
         scores.push_back(std::move(head.scores));
+        weights.push_back(std::move(head.weights));
         query.push_back(std::move(head.query));
         add(head.key, key[b * p.kv_heads + p.group_of(h)]);
         add(head.value, value[b * p.kv_heads + p.group_of(h)]);
@@ -190,21 +191,20 @@ class JudgedCase {
     run.add(all);
   }
 
-  // Of the log-sum-exp as given.
+  // The plain formula is the exponential of score - log-sum-exp.
   void check_weights(const kernels::WeightsParams<T>& p, RunError& run) const {
     CaseError all = error<T>("weights");
     const Reference<double, T> reference(p);
     int64_t wrong = 0;
-    for (int64_t n = 0; n < int64_t(want_.scores.size()); ++n) {
+    for (int64_t n = 0; n < int64_t(want_.weights.size()); ++n) {
       const int64_t b = n / p.heads, h = n % p.heads, keys = p.sequences.key(b).rows;
       for (int64_t i = 0; i < p.sequences.query_rows; ++i) {
         for (int64_t j = 0; j < p.sequences.key_rows; ++j) {
           const T actual = p.weights.at(b, h, i, j);
           if (reference.visible(b, h, i, j)) {
-            const C lse = *p.lse.at(b, h, p.sequences.query(b).first + i);
-            const Judge<T> want = std::exp(want_.scores[n][i * keys + j] - lse);
-            const C rough = std::exp(rough_.scores[n][i * keys + j] - lse);
-            compare(all, &actual, 1, &want, &rough);
+            const size_t place = i * keys + j;
+            const C rough = std::exp(rough_.scores[n][place] - rough_.lse[n][i]);
+            compare(all, &actual, 1, &want_.weights[n][place], &rough);
           } else {
             wrong += kernels::to_compute(actual) != 0;
           }
