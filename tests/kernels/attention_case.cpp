@@ -1,8 +1,7 @@
 #include "tests/kernels/attention_case.h"
 
-#include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "tests/kernels/reference.h"
@@ -11,17 +10,27 @@ namespace headwise::testing {
 
 namespace {
 
-constexpr double kUnwritten = 12345.0;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-template <typename T>
-kernels::View<const T> constant(const kernels::View<T>& v) {
-  return {v.data, v.batch, v.head, v.row, v.column};
-}
+// Streams of random numbers; tensors have one each.
+enum Stream : int64_t {
+  kDropout,
+  kLengths,
+  kBeam,
+  kMask,
+  kBias,
+  kQuery,
+  kKey,
+  kValue,
+  kGradient,
+  kLseGradient
+};
 
 }  // namespace
 
 template <typename T>
-Case<T>::Case(const Spec& spec) : spec_(spec), generator_(spec.seed) {
+Case<T>::Case(const Spec& spec) : spec_(spec) {
   inputs_.heads = spec.heads;
   inputs_.kv_heads = spec.kv_heads;
   inputs_.width = spec.width;
@@ -29,14 +38,17 @@ Case<T>::Case(const Spec& spec) : spec_(spec), generator_(spec.seed) {
   inputs_.scale = spec.scale != 0.0 ? spec.scale : 1.0 / std::sqrt(double(spec.width));
   inputs_.rule = {spec.causal, spec.align_end, spec.left, spec.right};
   if (spec.dropout > 0.0) {
-    inputs_.dropout = {generator_(), static_cast<uint32_t>(generator_()),
+    Random random = stream(kDropout);
+    inputs_.dropout = {random(), static_cast<uint32_t>(random()),
                        static_cast<uint32_t>(std::floor(spec.dropout * 65536 + 0.5))};
   }
   fill_positions();
   fill_inputs();
   if (spec.mask) fill_mask();
   if (spec.bias) fill_bias();
-  poison();
+  if (spec.beam == 0) poison();  // cache rows are shared between sequences
+  if (spec.poison == Poison::kKeys || spec.poison == Poison::kValues) poison_seen_keys();
+  if (spec.poison == Poison::kQueries || spec.poison == Poison::kGradients) poison_seen_rows();
 }
 
 template <typename T>
@@ -45,10 +57,14 @@ void Case<T>::fill_positions() {
   s.count = spec_.batch;
   s.query_rows = spec_.queries;
   s.key_rows = spec_.keys;
+  query_lengths_ = spec_.query_lengths;
+  key_lengths_ = spec_.key_lengths;
+  Random random = stream(kLengths);
   for (int64_t b = 0; b < spec_.batch; ++b) {
     // The first sequence is as long as any, so that the sizes hold; later ones may be empty.
-    query_lengths_.push_back(b == 0 ? spec_.queries : below(spec_.queries + 1));
-    key_lengths_.push_back(b == 0 ? spec_.keys : below(spec_.keys + 1));
+    const int64_t queries = random.below(spec_.queries + 1), keys = random.below(spec_.keys + 1);
+    if (spec_.query_lengths.empty()) query_lengths_.push_back(b == 0 ? spec_.queries : queries);
+    if (spec_.key_lengths.empty()) key_lengths_.push_back(b == 0 ? spec_.keys : keys);
   }
   if (spec_.packed) {
     query_starts_ = key_starts_ = {2};  // rows before the first sequence belong to nobody
@@ -65,22 +81,25 @@ void Case<T>::fill_positions() {
 }
 
 template <typename T>
-Buffer<T> Case<T>::tensor(int64_t batch, int64_t heads, int64_t rows, int64_t width,
-                          double magnitude, Layout layout) {
-  const int64_t column = layout == Layout::kStridedColumns ? 2 : 1, padded = width * column + 3;
-  Buffer<T> buffer;
-  buffer.memory.assign(batch * heads * rows * padded, std::numeric_limits<T>::quiet_NaN());
-  kernels::View<T>& view = buffer.view;
-  view.data = buffer.memory.data();
-  view.column = column;
-  view.row = layout == Layout::kHeadsFirst ? padded : heads * padded;
-  view.head = layout == Layout::kHeadsFirst ? rows * padded : padded;
-  view.batch = spec_.packed ? 0 : heads * rows * padded;
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t h = 0; h < heads; ++h) {
+template <typename U>
+Buffer<U> Case<T>::tensor(int64_t id, const Sizes& sizes, double magnitude, Layout layout) {
+  const bool query_side = id != kKey && id != kValue;
+  const std::vector<int64_t>& starts = query_side ? query_starts_ : key_starts_;
+  Sizes in_memory = sizes;
+  if (spec_.packed) {  // one row after the last sequence belongs to nobody
+    in_memory.batch = 1;
+    in_memory.row = starts.back() + 1;
+  }
+  Buffer<U> buffer(in_memory, layout);
+  if (spec_.packed) buffer.view.batch = 0;
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    const int64_t first = spec_.packed ? starts[b] : 0;
+    const int64_t rows = spec_.packed ? starts[b + 1] - starts[b] : sizes.row;
+    for (int64_t h = 0; h < sizes.head; ++h) {
       for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t d = 0; d < width; ++d) {
-          view.at(b, h, i, d) = static_cast<T>(magnitude * normal());
+        Random random{static_cast<int64_t>(spec_.seed), id, b, h, i};
+        for (int64_t d = 0; d < sizes.column; ++d) {
+          buffer.view.at(b, h, first + i, d) = convert<U>(magnitude * random.normal());
         }
       }
     }
@@ -90,65 +109,101 @@ Buffer<T> Case<T>::tensor(int64_t batch, int64_t heads, int64_t rows, int64_t wi
 
 template <typename T>
 void Case<T>::fill_inputs() {
-  const bool packed = spec_.packed;
-  const int64_t batch = packed ? 1 : spec_.batch;
-  const int64_t query_rows = packed ? query_starts_.back() + 1 : spec_.queries;
-  const int64_t key_rows = packed ? key_starts_.back() + 1 : spec_.keys;
-  const int64_t cache_rows = spec_.beam != 0 ? spec_.batch + 2 : batch;
-  const Layout layout = spec_.layout;
-  query_ = tensor(batch, spec_.heads, query_rows, spec_.width, spec_.magnitude, layout);
-  key_ = tensor(cache_rows, spec_.kv_heads, key_rows, spec_.width, spec_.magnitude, layout);
-  value_ = tensor(cache_rows, spec_.kv_heads, key_rows, spec_.value_width, 1.0, layout);
-  output_gradient_ = tensor(batch, spec_.heads, query_rows, spec_.value_width, 1.0, layout);
-  lse_gradient_ = tensor(batch, spec_.heads, query_rows, 1, 1.0, layout);
+  const auto [batch, heads, groups] = std::array{spec_.batch, spec_.heads, spec_.kv_heads};
+  const int64_t cache_rows = spec_.beam != 0 ? batch + 2 : batch;
+  const Layout layout = spec_.layout, gradient_layout = spec_.gradient_layout;
+  const double magnitude = spec_.magnitude;
+  query_ = tensor<T>(kQuery, {batch, heads, spec_.queries, spec_.width}, magnitude, layout);
+  key_ = tensor<T>(kKey, {cache_rows, groups, spec_.keys, spec_.width}, magnitude, layout);
+  value_ = tensor<T>(kValue, {cache_rows, groups, spec_.keys, spec_.value_width}, 1.0, layout);
+  output_gradient_ =
+      tensor<T>(kGradient, {batch, heads, spec_.queries, spec_.value_width}, 1.0, gradient_layout);
+  lse_gradient_ = tensor<C>(kLseGradient, {batch, heads, spec_.queries, 1}, 1.0, gradient_layout);
   inputs_.query = constant(query_.view);
   inputs_.key = constant(key_.view);
   inputs_.value = constant(value_.view);
   if (spec_.beam == 0) return;
   const int64_t positions = spec_.beam == 1 ? 1 : spec_.keys;
-  for (int64_t n = 0; n < spec_.batch * positions; ++n) {
-    beam_rows_.push_back(static_cast<int32_t>(below(cache_rows)));
+  Random random = stream(kBeam);
+  for (int64_t n = 0; n < batch * positions; ++n) {
+    beam_rows_.push_back(static_cast<int32_t>(random.below(cache_rows)));
   }
   inputs_.beam_index = {beam_rows_.data(), positions, spec_.beam == 1 ? 0 : 1};
 }
 
 template <typename T>
-void Case<T>::fill_mask() {
-  const auto [batch, head, row, column] = *spec_.mask;
-  const int64_t sizes[4] = {batch ? spec_.batch : 1, head ? spec_.heads : 1,
-                            row ? spec_.queries : 1, column ? spec_.keys : 1};
-  mask_.resize(sizes[0] * sizes[1] * sizes[2] * sizes[3]);
-  for (uint8_t& entry : mask_) entry = below(5) < 2 ? !spec_.keep : spec_.keep;
-  if (row && column && !spec_.keep) {  // one row sees nothing
-    for (int64_t j = 0; j < sizes[3]; ++j) mask_[j] = true;
+Sizes Case<T>::element_sizes(const Axes& axes) const {
+  return {axes.batch ? spec_.batch : 1, axes.head ? spec_.heads : 1, axes.row ? spec_.queries : 1,
+          axes.column ? spec_.keys : 1};
+}
+
+namespace {
+
+template <typename T>
+void broadcast(const Axes& axes, kernels::View<T>& view) {
+  if (!axes.batch) view.batch = 0;
+  if (!axes.head) view.head = 0;
+  if (!axes.row) view.row = 0;
+  if (!axes.column) view.column = 0;
+}
+
+// Calls fill(entry's place) for each entry of an element tensor.
+template <typename Fill>
+void for_each_entry(const Sizes& n, const Fill& fill) {
+  for (int64_t b = 0; b < n.batch; ++b) {
+    for (int64_t h = 0; h < n.head; ++h) {
+      for (int64_t i = 0; i < n.row; ++i) {
+        for (int64_t j = 0; j < n.column; ++j) fill(b, h, i, j);
+      }
+    }
   }
-  inputs_.mask.view = {reinterpret_cast<const bool*>(mask_.data()),
-                       batch ? sizes[1] * sizes[2] * sizes[3] : 0, head ? sizes[2] * sizes[3] : 0,
-                       row ? sizes[3] : 0, column ? 1 : 0};
+}
+
+}  // namespace
+
+template <typename T>
+void Case<T>::fill_mask() {
+  const Axes axes = *spec_.mask;
+  const Sizes sizes = element_sizes(axes);
+  mask_ = Buffer<uint8_t>(sizes, spec_.layout);
+  Random random = stream(kMask);
+  for_each_entry(sizes, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    bool hide = random.below(5) < 2;
+    if (spec_.hide_tiles) hide = (i / 60 + j / 150 + h) % 2 == 0 || random.below(50) == 0;
+    // one row sees nothing
+    if (axes.row && axes.column && b == 0 && h == 0 && i == 0 && !spec_.keep) hide = true;
+    mask_.view.at(b, h, i, j) = hide != spec_.keep;
+  });
+  broadcast(axes, mask_.view);
+  inputs_.mask.view = {reinterpret_cast<const bool*>(mask_.view.data), mask_.view.batch,
+                       mask_.view.head, mask_.view.row, mask_.view.column};
   inputs_.mask.hidden_value = !spec_.keep;
 }
 
 template <typename T>
 void Case<T>::fill_bias() {
-  const auto [batch, head, row, column] = *spec_.bias;
-  const int64_t sizes[4] = {batch ? spec_.batch : 1, head ? spec_.heads : 1,
-                            row ? spec_.queries : 1, column ? spec_.keys : 1};
-  for (int64_t n = 0; n < sizes[0] * sizes[1] * sizes[2] * sizes[3]; ++n) {
-    const bool hidden = column && below(8) == 0;
-    float_bias_.push_back(hidden ? -std::numeric_limits<float>::infinity()
-                                 : static_cast<float>(normal()));
-    bias_.push_back(static_cast<T>(float_bias_.back()));
-  }
+  const Axes axes = *spec_.bias;
+  const Sizes sizes = element_sizes(axes);
+  bias_ = Buffer<T>(sizes, spec_.layout);
+  float_bias_ = Buffer<float>(sizes, spec_.layout);
+  Random random = stream(kBias);
+  for_each_entry(sizes, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    const bool hidden = axes.column && random.below(8) == 0;
+    const double number = hidden ? -kInfinity : random.normal();
+    float_bias_.view.at(b, h, i, j) = static_cast<float>(number);
+    bias_.view.at(b, h, i, j) = convert<T>(number);
+  });
+  broadcast(axes, bias_.view);
+  const kernels::View<T>& v = bias_.view;
   const bool is_float = spec_.float_bias || std::is_same_v<T, float>;
-  inputs_.bias = {is_float ? static_cast<const void*>(float_bias_.data()) : bias_.data(),
+  inputs_.bias = {is_float ? static_cast<const void*>(float_bias_.view.data) : v.data,
                   is_float,
-                  batch ? sizes[1] * sizes[2] * sizes[3] : 0,
-                  head ? sizes[2] * sizes[3] : 0,
-                  row ? sizes[3] : 0,
-                  column ? 1 : 0};
-  bias_gradient_.memory.assign(bias_.size(), 0);
-  bias_gradient_.view = {bias_gradient_.memory.data(), inputs_.bias.batch, inputs_.bias.head,
-                         inputs_.bias.row, inputs_.bias.column};
+                  v.batch,
+                  v.head,
+                  v.row,
+                  v.column};
+  bias_gradient_ = Result<C>(sizes, 2, 0, sizes.row);
+  broadcast(axes, bias_gradient_.view);
 }
 
 template <typename T>
@@ -161,56 +216,97 @@ bool Case<T>::sees(int64_t b, int64_t h, int64_t i) const {
 }
 
 template <typename T>
-bool Case<T>::seen(int64_t b, int64_t group, int64_t j) const {
+int64_t Case<T>::rows_that_see(int64_t b, int64_t group, int64_t j) const {
   const Reference<double, T> reference(inputs_);
-  for (int64_t h = 0; h < spec_.heads; ++h) {
-    if (inputs_.group_of(h) != group) continue;
+  int64_t count = 0;
+  const int64_t heads = spec_.heads / spec_.kv_heads;
+  for (int64_t h = group * heads; h < (group + 1) * heads; ++h) {
     for (int64_t i = 0; i < inputs_.sequences.query(b).length; ++i) {
-      if (reference.visible(b, h, i, j)) return true;
+      count += reference.visible(b, h, i, j);
     }
   }
-  return false;
+  return count;
 }
 
 template <typename T>
 void Case<T>::poison() {
-  const T bad = std::numeric_limits<T>::quiet_NaN(), huge = std::numeric_limits<T>::infinity();
+  const T bad = convert<T>(kNaN), huge = convert<T>(kInfinity);
+  const bool one_gradient = spec_.gradient_layout == Layout::kExpanded;  // shared with other rows
   for (int64_t b = 0; b < spec_.batch; ++b) {
     const kernels::Span queries = inputs_.sequences.query(b), keys = inputs_.sequences.key(b);
     for (int64_t h = 0; h < spec_.heads; ++h) {
       for (int64_t i = 0; i < queries.rows; ++i) {
         if (sees(b, h, i)) continue;
         query_.view.at(b, h, queries.first + i, 0) = bad;
+        if (one_gradient) continue;
         output_gradient_.view.at(b, h, queries.first + i, 0) = bad;
-        lse_gradient_.view.at(b, h, queries.first + i, 0) = huge;
+        lse_gradient_.view.at(b, h, queries.first + i, 0) = convert<C>(kInfinity);
       }
     }
-    if (spec_.beam != 0) continue;  // cache rows are shared between sequences
     for (int64_t g = 0; g < spec_.kv_heads; ++g) {
       for (int64_t j = 0; j < keys.rows; ++j) {
-        if (seen(b, g, j)) continue;
+        if (rows_that_see(b, g, j) > 0) continue;
         key_.view.at(b, g, keys.first + j, 0) = j % 2 == 0 ? bad : huge;
-        value_.view.at(b, g, keys.first + j, 0) = j % 2 == 0 ? -huge : bad;
+        value_.view.at(b, g, keys.first + j, 0) = j % 2 == 0 ? convert<T>(-kInfinity) : bad;
       }
     }
   }
 }
 
+// The last two keys of each head that some rows see and others do not.
 template <typename T>
-Buffer<T> Case<T>::result(int64_t heads, bool key_side, int64_t width) {
+void Case<T>::poison_seen_keys() {
+  Buffer<T>& buffer = spec_.poison == Poison::kKeys ? key_ : value_;
+  for (int64_t b = 0; b < spec_.batch; ++b) {
+    const kernels::Span queries = inputs_.sequences.query(b), keys = inputs_.sequences.key(b);
+    const int64_t rows = spec_.heads / spec_.kv_heads * queries.length;
+    for (int64_t g = 0; g < spec_.kv_heads; ++g) {
+      int64_t count = 0;
+      for (int64_t j = keys.length - 1; j >= 0 && count < 2; --j) {
+        const int64_t seen = rows_that_see(b, g, j);
+        if (seen == 0 || seen == rows) continue;
+        buffer.view.at(b, g, keys.first + j, 0) = convert<T>(count == 0 ? kNaN : kInfinity);
+        ++count;
+      }
+    }
+  }
+}
+
+// The first row of the first head of each sequence that sees anything.
+template <typename T>
+void Case<T>::poison_seen_rows() {
+  Buffer<T>& buffer = spec_.poison == Poison::kQueries ? query_ : output_gradient_;
+  for (int64_t b = 0; b < spec_.batch; ++b) {
+    const kernels::Span queries = inputs_.sequences.query(b);
+    for (int64_t i = 0; i < queries.length; ++i) {
+      if (!sees(b, 0, i)) continue;
+      buffer.view.at(b, 0, queries.first + i, 0) = convert<T>(b % 2 == 0 ? kNaN : kInfinity);
+      break;
+    }
+  }
+}
+
+template <typename T>
+template <typename U>
+Result<U> Case<T>::result(int64_t heads, bool key_side, int64_t width) const {
+  const int64_t gap = spec_.layout == Layout::kDense ? 0 : 3;
+  const int64_t rows = key_side ? spec_.keys : spec_.queries;
+  if (!spec_.packed) {
+    Result<U> result({spec_.batch, heads, rows, width}, gap, 0, rows);
+    result.clear(kNaN);
+    return result;
+  }
   const std::vector<int64_t>& starts = key_side ? key_starts_ : query_starts_;
-  const int64_t rows = spec_.packed ? starts.back() + 1 : (key_side ? spec_.keys : spec_.queries);
-  Buffer<T> buffer;
-  buffer.memory.assign((spec_.packed ? 1 : spec_.batch) * heads * rows * width, T(kUnwritten));
-  buffer.view = {buffer.memory.data(), spec_.packed ? 0 : heads * rows * width, width,
-                 heads * width, 1};
-  return buffer;
+  Result<U> result({1, heads, starts.back() + 1, width}, gap, starts.front(), starts.back());
+  result.view.batch = 0;
+  result.clear(kNaN);
+  return result;
 }
 
 template <typename T>
 kernels::ForwardParams<T> Case<T>::forward() {
-  output_ = result(spec_.heads, false, spec_.value_width);
-  lse_ = result(spec_.heads, false, 1);
+  output_ = result<T>(spec_.heads, false, spec_.value_width);
+  lse_ = result<C>(spec_.heads, false, 1);
   kernels::ForwardParams<T> params;
   static_cast<kernels::AttentionInputs<T>&>(params) = inputs_;
   params.output = output_.view;
@@ -220,10 +316,10 @@ kernels::ForwardParams<T> Case<T>::forward() {
 
 template <typename T>
 kernels::BackwardParams<T> Case<T>::backward() {
-  query_gradient_ = result(spec_.heads, false, spec_.width);
-  key_gradient_ = result(spec_.kv_heads, true, spec_.width);
-  value_gradient_ = result(spec_.kv_heads, true, spec_.value_width);
-  std::fill(bias_gradient_.memory.begin(), bias_gradient_.memory.end(), T{0});
+  query_gradient_ = result<T>(spec_.heads, false, spec_.width);
+  key_gradient_ = result<T>(spec_.kv_heads, true, spec_.width);
+  value_gradient_ = result<T>(spec_.kv_heads, true, spec_.value_width);
+  bias_gradient_.clear(0.0);
   kernels::BackwardParams<T> params;
   static_cast<kernels::AttentionInputs<T>&>(params) = inputs_;
   params.output = constant(output_.view);
@@ -239,9 +335,8 @@ kernels::BackwardParams<T> Case<T>::backward() {
 
 template <typename T>
 kernels::WeightsParams<T> Case<T>::weights() {
-  const int64_t keys = spec_.keys, queries = spec_.queries;
-  weights_.memory.assign(spec_.batch * spec_.heads * queries * keys, T{0});
-  weights_.view = {weights_.memory.data(), spec_.heads * queries * keys, queries * keys, keys, 1};
+  weights_ = Result<T>({spec_.batch, spec_.heads, spec_.queries, spec_.keys}, 1, 0, spec_.queries);
+  weights_.clear(0.0);
   kernels::WeightsParams<T> params;
   static_cast<kernels::AttentionInputs<T>&>(params) = inputs_;
   params.lse = constant(lse_.view);
@@ -250,18 +345,15 @@ kernels::WeightsParams<T> Case<T>::weights() {
 }
 
 template <typename T>
-bool Case<T>::same_results(const Case& other) const {
-  const auto same = [](const Buffer<T>& a, const Buffer<T>& b) {
-    const size_t bytes = a.memory.size() * sizeof(T);
-    return a.memory.size() == b.memory.size() &&
-           (bytes == 0 || std::memcmp(a.memory.data(), b.memory.data(), bytes) == 0);
-  };
-  return same(output_, other.output_) && same(lse_, other.lse_) &&
-         same(query_gradient_, other.query_gradient_) && same(key_gradient_, other.key_gradient_) &&
-         same(value_gradient_, other.value_gradient_) && same(bias_gradient_, other.bias_gradient_);
+bool Case<T>::guards_hold() const {
+  return output_.guards_hold() && lse_.guards_hold() && query_gradient_.guards_hold() &&
+         key_gradient_.guards_hold() && value_gradient_.guards_hold() &&
+         bias_gradient_.guards_hold() && weights_.guards_hold();
 }
 
 template class Case<float>;
 template class Case<double>;
+template class Case<kernels::BFloat16>;
+template class Case<kernels::Half>;
 
 }  // namespace headwise::testing

@@ -1,29 +1,108 @@
-// Runs a kernel's plan the way a caller would, on one thread.
+// Runs a kernel's plan the way a caller would, on one thread, in memory of exactly the planned size
+// between guards.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <new>
+#include <numeric>
 #include <vector>
 
 #include "csrc/kernels/attention/plan.h"
+#include "tests/kernels/random.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace headwise::testing {
 
-enum class Order { kForwards, kBackwards };  // of the items of a phase
+enum class Order { kForwards, kBackwards, kShuffled };  // of the items of a phase
 
-/// Scratch holds rubbish, as a caller's may.
-template <typename Params>
-void run_plan(const Params& params, Order order = Order::kForwards) {
-  const kernels::Plan plan = kernels::plan(params);
-  std::vector<std::byte> workspace(plan.workspace_bytes, std::byte{0xFF});
-  for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
-    const auto& [items, bytes, cost] = plan.phases[phase];
-    std::vector<std::byte> scratch(bytes);
-    for (int64_t n = 0; n < items; ++n) {
-      std::fill(scratch.begin(), scratch.end(), std::byte{0xFF});  // NaN, as numbers
-      kernels::run(params, phase, order == Order::kForwards ? n : items - 1 - n,
-                   {scratch.data(), workspace.data()});
+/// What scratch and workspace hold at the start: NaN in every number type, or something finite.
+enum class Rubbish : uint8_t { kNaN = 0xFF, kZero = 0x00, kNumbers = 0x3C };
+
+/// Memory as a kernel gets it: aligned, with guards before and behind.
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(size_t bytes)
+      : bytes_(bytes),
+        memory_(static_cast<std::byte*>(
+            ::operator new (kGuard + bytes + kGuard, std::align_val_t{kAlignment}))) {
+    std::fill_n(memory_.get(), kGuard, kMark);
+    std::fill_n(memory_.get() + kGuard + bytes, kGuard, kMark);
+    poison();
+  }
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  ~GuardedMemory() { unpoison(); }
+
+  std::byte* data() { return memory_.get() + kGuard; }
+  void fill(Rubbish rubbish) { std::fill_n(data(), bytes_, std::byte{uint8_t(rubbish)}); }
+  bool guards_hold() {
+    unpoison();
+    const auto holds = [](const std::byte* from) {
+      return std::all_of(from, from + kGuard, [](std::byte x) { return x == kMark; });
+    };
+    const bool hold = holds(memory_.get()) && holds(data() + bytes_);
+    poison();
+    return hold;
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64, kGuard = 256;
+  static constexpr std::byte kMark{0xA5};
+
+  struct Free {
+    void operator()(std::byte* memory) const {
+      ::operator delete (memory, std::align_val_t{kAlignment});
     }
+  };
+
+  // The sanitizer sees reads of the guards too.
+  void poison() {
+#ifdef __SANITIZE_ADDRESS__
+    ASAN_POISON_MEMORY_REGION(memory_.get(), kGuard);
+    ASAN_POISON_MEMORY_REGION(data() + bytes_, kGuard);
+#endif
+  }
+  void unpoison() {
+#ifdef __SANITIZE_ADDRESS__
+    ASAN_UNPOISON_MEMORY_REGION(memory_.get(), kGuard + bytes_ + kGuard);
+#endif
+  }
+
+  size_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+inline std::vector<int64_t> items_in_order(int64_t count, Order order) {
+  std::vector<int64_t> items(count);
+  std::iota(items.begin(), items.end(), 0);
+  if (order == Order::kBackwards) std::reverse(items.begin(), items.end());
+  if (order == Order::kShuffled) std::shuffle(items.begin(), items.end(), Random{count});
+  return items;
+}
+
+template <typename Params>
+void run_plan(const Params& params, Order order = Order::kForwards,
+              Rubbish rubbish = Rubbish::kNaN) {
+  const kernels::Plan plan = kernels::plan(params);
+  GuardedMemory workspace(plan.workspace_bytes);
+  workspace.fill(rubbish);
+  for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
+    GuardedMemory scratch(plan.phases[phase].scratch_bytes);
+    scratch.fill(rubbish);
+    int64_t refills = 1000;  // of many items the first tell enough
+    for (const int64_t item : items_in_order(plan.phases[phase].items, order)) {
+      if (refills-- > 0) scratch.fill(rubbish);
+      kernels::run(params, phase, item, {scratch.data(), workspace.data()});
+    }
+    ASSERT_TRUE(scratch.guards_hold()) << "scratch of phase " << phase;
+    ASSERT_TRUE(workspace.guards_hold()) << "workspace in phase " << phase;
   }
 }
 
