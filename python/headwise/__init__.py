@@ -19,16 +19,28 @@ from headwise.functional import (
     attention_weights,
     attention_weights_packed,
 )
+from headwise.inspection import (
+    STATISTICS,
+    attention_statistics,
+    attention_statistics_packed,
+    explain,
+    explain_packed,
+)
 
 __version__ = _library.VERSION
 
 __all__ = [
+    "STATISTICS",
     "attention",
     "attention_decode",
     "attention_packed",
+    "attention_statistics",
+    "attention_statistics_packed",
     "attention_weights",
     "attention_weights_packed",
     "cache_append",
+    "explain",
+    "explain_packed",
     "nn",
     "scaled_dot_product_attention",
 ]

@@ -41,7 +41,7 @@ enum WeightColumn : int64_t {
   kWeightColumns = kTopKeys + kOffsets
 };
 
-constexpr int64_t kStatistics = kRowColumns + kStatisticsVersions * kWeightColumns;
+constexpr int64_t kStatisticsColumns = kRowColumns + kStatisticsVersions * kWeightColumns;
 
 constexpr int64_t first_column(int64_t version) { return kRowColumns + version * kWeightColumns; }
 

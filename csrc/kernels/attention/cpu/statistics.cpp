@@ -40,8 +40,8 @@ class StatisticsItem {
       measure_block(row, std::min(kStatisticsRows, queries_.length - row));
     }
     measure_columns();
-    C* to = in_.statistics + (b_ * in_.heads + h_) * kStatistics;
-    for (int64_t n = 0; n < kStatistics; ++n) to[n] = static_cast<C>(totals_[n]);
+    C* to = in_.statistics + (b_ * in_.heads + h_) * kStatisticsColumns;
+    for (int64_t n = 0; n < kStatisticsColumns; ++n) to[n] = static_cast<C>(totals_[n]);
   }
 
  private:
@@ -272,7 +272,7 @@ class StatisticsItem {
   TilePlace tile_;
   TileView view_;
   int64_t packed_key_ = -1;
-  double totals_[kStatistics] = {};
+  double totals_[kStatisticsColumns] = {};
 };
 
 void run_statistics(ElementType type, const void* params, int64_t item, const Memory& memory) {
