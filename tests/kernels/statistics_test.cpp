@@ -128,7 +128,7 @@ std::vector<Judge<T>> expected(const kernels::StatisticsParams<T>& p, int64_t b,
   loops.queries = queries.length;
   loops.keys = keys.length;
   loops.diagonal = p.rule.align_end ? keys.length - queries.length : 0;
-  loops.weights = reference.forward(b, h).weights;
+  const std::vector<C> weights = reference.forward(b, h).weights;  // of rows past the lengths too
   std::vector<C> norms(keys.length, 0);
   for (int64_t j = 0; j < keys.length; ++j) {
     for (int64_t d = 0; d < p.value_width; ++d) {
@@ -138,7 +138,9 @@ std::vector<Judge<T>> expected(const kernels::StatisticsParams<T>& p, int64_t b,
     norms[j] = std::sqrt(norms[j]);
   }
   for (int64_t n = 0; n < queries.length * keys.length; ++n) {
-    loops.visible.push_back(reference.visible(b, h, n / keys.length, n % keys.length));
+    const int64_t i = n / keys.length, j = n % keys.length;
+    loops.visible.push_back(reference.visible(b, h, i, j));
+    loops.weights.push_back(weights[i * keys.rows + j]);
   }
   std::vector<C> want(kernels::kStatisticsColumns, 0);
   loops.rows(want);

@@ -46,8 +46,9 @@ HWY_INLINE SeenKeys count_seen_keys(const C* logs, const C* weights, const C* no
     const Vec<C> weight = hn::LoadU(d, weights + j);
     const Vec<C> product = hn::Mul(weight, hn::LoadU(d, norms + j));
     sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), product));
-    seen.count +=
-        static_cast<int64_t>(hn::CountTrue(d, hn::Ne(hn::LoadU(d, logs + j), minus_infinity<C>())));
+    // Not Ne, which is false for NaN on some instruction sets.
+    const auto hidden = hn::Eq(hn::LoadU(d, logs + j), minus_infinity<C>());
+    seen.count += lanes<C>() - static_cast<int64_t>(hn::CountTrue(d, hidden));
   }
   seen.norm_sum = sum_of_lanes<C>(sum);
   return seen;
@@ -59,12 +60,13 @@ HWY_INLINE void weigh_by_norms(C* logs, C* weights, const C* norms, const C* log
                                const KeyRange& range, double norm_sum) {
   const Tag<C> d;
   const KeyRange vectors = whole_vectors<C>(range);
-  const bool nothing = norm_sum == 0;
-  const Vec<C> factor = hn::Set(d, nothing ? C{0} : static_cast<C>(1 / norm_sum));
-  const Vec<C> minus = hn::Set(d, nothing ? C{0} : static_cast<C>(std::log(norm_sum)));
+  const double whole = norm_sum == 0 ? 1 : norm_sum;
+  const Vec<C> divisor = hn::Set(d, static_cast<C>(whole));
+  const Vec<C> minus = hn::Set(d, static_cast<C>(std::log(whole)));
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
     const Vec<C> weight = hn::LoadU(d, weights + j);
-    const Vec<C> share = hn::Mul(hn::Mul(weight, factor), hn::LoadU(d, norms + j));
+    // Divided, so that the share of a row's only key is exactly 1.
+    const Vec<C> share = hn::Div(hn::Mul(weight, hn::LoadU(d, norms + j)), divisor);
     hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), share), d, weights + j);
     const Vec<C> log = hn::Add(hn::LoadU(d, logs + j), hn::LoadU(d, log_norms + j));
     hn::StoreU(hn::Sub(log, minus), d, logs + j);
