@@ -23,13 +23,13 @@ def describe(weights, hidden, norm, center):
         weights = weights / weights.sum(-1, keepdim=True).where(weights.any(-1, keepdim=True), 1.0)
     queries, keys = weights.shape
     sees = weights.any(-1)
-    n = (~hidden).sum(-1)
+    n = (~hidden).sum(-1).double()
     entropy = -torch.xlogy(weights, weights).sum(-1)[sees]
     position = torch.arange(keys) - torch.arange(queries)[:, None] - center
     top = weights.argmax(-1)
     received = weights.sum(0).masked_fill(hidden.all(0), -1.0)
-    best = received.argmax() if keys and sees.any() else None
-    relative = top / max(keys, 1) - torch.arange(queries) / max(queries, 1)
+    best = received.argmax() if sees.any() else None
+    relative = top.double() / keys - torch.arange(queries).double() / queries
     result = {
         "entropy": entropy.sum(),
         "normalised_entropy": (entropy / n[sees].log())[n[sees] > 1].sum(),
@@ -51,13 +51,13 @@ def describe(weights, hidden, norm, center):
 
 
 def describe_rows(hidden, center):
-    n = (~hidden).sum(-1)
+    n = (~hidden).sum(-1).double()
     position = torch.arange(hidden.size(1)) - torch.arange(hidden.size(0))[:, None] - center
     result = {
         "rows": n.count_nonzero(),
         "rows_with_choice": (n > 1).sum(),
         "keys": (~hidden).any(0).sum(),
-        "chance": (1 / n[n > 0]).double().sum(),
+        "chance": (1 / n[n > 0]).sum(),
     }
     for offset in OFFSETS:
         result[f"rows_at[{offset}]"] = ((position == offset) & ~hidden).sum()
@@ -80,7 +80,8 @@ def expected(q, k, v, hidden, lengths, bias=None, scale=None, align="end"):
             row |= describe(weights[here], hidden[here], norms[b, h, :keys], center)
         else:
             row["top_column_index"] = row["norm_top_column_index"] = -1.0
-        result[b, h] = torch.tensor([row.get(name, 0.0) for name in headwise.STATISTICS])
+        numbers = [row.get(name, 0.0) for name in headwise.STATISTICS]
+        result[b, h] = torch.tensor(numbers, dtype=torch.float64)
     return result
 
 
