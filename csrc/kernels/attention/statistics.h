@@ -1,6 +1,6 @@
 // What attention_statistics measures, column by column. All are sums over the rows of one sequence
 // and head that see a key, so that adding sequences up and dividing by `rows` gives means; only
-// top_column_index is none. Definitions: functional.py's docstring.
+// top_column_index is none. Defined in the docstring of headwise.attention_statistics.
 #pragma once
 
 #include <cstdint>
