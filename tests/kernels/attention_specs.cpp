@@ -84,7 +84,7 @@ std::vector<Spec> edge_specs() {
       {.name = "strided columns", .lengths = true, .layout = Layout::kStridedColumns},
       {.name = "scale given", .scale = 0.7},
       {.name = "scale negative", .scale = -0.3},
-      {.name = "large logits", .magnitude = 30.0},
+      {.name = "large logits", .queries = 60, .keys = 60, .magnitude = 30.0},
       {.name = "equal logits", .magnitude = 0.0},
       {.name = "cache rows of sequences", .batch = 3, .queries = 2, .causal = true, .beam = 1},
       {.name = "cache rows of positions", .batch = 3, .queries = 1, .causal = true, .beam = 2},

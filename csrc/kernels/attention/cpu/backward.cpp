@@ -20,6 +20,9 @@ namespace HWY_NAMESPACE {
 template <typename T>
 class InputGradients {
   using C = Compute<T>;
+  static constexpr int64_t kDepth = 64;  // of a product, so that its keys stay in the L1 cache
+  // Scale and dropout's factor go into score gradients and weights unless these are rounded first.
+  static constexpr bool kFactorsInside = std::is_same_v<T, C>;
 
  public:
   InputGradients(const BackwardParams<T>& params, int64_t phase, int64_t item, const Memory& memory)
@@ -28,92 +31,159 @@ class InputGradients {
         sums_(params, layout_, memory.workspace),
         arena_(memory.scratch),
         buffers_(arena_, params),
-        tiles_(params, buffers_),
+        factors_{static_cast<C>(dropout_scale(params.dropout)), static_cast<C>(params.scale)},
+        tiles_(params, buffers_, kFactorsInside ? factors_ : GradientFactors<C>{}),
         b_(item / layout_.blocks % layout_.sequences),
         group_(item / layout_.blocks / layout_.sequences),
         blocks_(BackwardLayout::blocks_of(params, b_)),
         key_block_(item % layout_.blocks),
         query_block_((key_block_ + phase) % blocks_),
         is_first_(phase == 0),
-        is_last_(phase == blocks_ - 1) {}
+        is_last_(phase == blocks_ - 1),
+        queries_(params.sequences.query(b_)),
+        keys_(params.sequences.key(b_)) {}
 
   void run(int64_t phase) {
     if (phase >= blocks_ || key_block_ >= blocks_) return;
-    const Span queries = in_.sequences.query(b_), keys = in_.sequences.key(b_);
     constexpr int64_t kBlock = BackwardLayout::kBlock;
     const int64_t row = query_block_ * kBlock, key = key_block_ * kBlock;
-    const int64_t rows = std::clamp<int64_t>(queries.length - row, 0, kBlock);
-    const int64_t count = std::clamp<int64_t>(keys.length - key, 0, kBlock);
-    const KeyRange seen = visible_to_rows(in_.rule, {row, row + rows}, queries.length, keys.length);
-    const bool meet = rows > 0 && seen.begin < key + count && seen.end > key && count > 0;
-    if (meet || is_first_ || is_last_) {
-      group_rows_ = {group_ * layout_.group_size, row, std::max<int64_t>(rows, 1), 0,
-                     layout_.group_size * rows};
-      std::fill_n(buffers_.key_gradient, count * tiles_.width(), C{0});
-      std::fill_n(buffers_.value_gradient, count * tiles_.value_width(), C{0});
-      tiles_.set_keys(b_, group_, key, count);
-      for (int64_t first = 0; first < group_rows_.count; first += kTileRows) add_tile(first, meet);
-      leave_keys(keys, key, count);
-    }
-    if (is_first_ && key_block_ == blocks_ - 1) blank_padding(queries, keys);
+    const int64_t rows = std::clamp<int64_t>(queries_.length - row, 0, kBlock);
+    block_ = {b_, group_, key, std::clamp<int64_t>(keys_.length - key, 0, kBlock)};
+    group_rows_ = {group_ * layout_.group_size, row, std::max<int64_t>(rows, 1), 0,
+                   layout_.group_size * rows};
+    const KeyRange seen =
+        visible_to_rows(in_.rule, {row, row + rows}, queries_.length, keys_.length);
+    const bool meet = seen.begin < key + block_.count && seen.end > key;
+    if (meet || is_first_ || is_last_) add_all(meet);
+    if (is_first_ && key_block_ == blocks_ - 1) blank_padding();
   }
 
  private:
-  void add_tile(int64_t first, bool meet) {
-    TileRows rows = group_rows_;
-    rows.first = first;
-    rows.count = std::min(kTileRows, group_rows_.count - first);
-    std::fill_n(buffers_.query_gradient, rows.count * tiles_.width(), C{0});
-    tiles_.set_rows(rows);
-    const int64_t keys = std::min(
-        BackwardLayout::kBlock, in_.sequences.key(b_).length - key_block_ * BackwardLayout::kBlock);
-    for (int64_t offset = 0; meet && offset < keys; offset += kTileKeys) {
-      if (tiles_.differentiate(offset)) add_products(offset);
+  // Where sums go: number (r, i) at data[r * stride + i].
+  struct Sums {
+    C* data;
+    int64_t stride;
+  };
+
+  void add_all(bool meet) {
+    tiles_.set_keys(block_);
+    const bool in_place = choose_sums();
+    if (!in_place) {
+      std::fill_n(buffers_.key_gradient, block_.count * tiles_.width(), C{0});
+      std::fill_n(buffers_.value_gradient, block_.count * tiles_.value_width(), C{0});
     }
-    leave_queries(rows);
+    for (int64_t first = 0; first < group_rows_.count; first += kTileRows) {
+      TileRows rows = group_rows_;
+      rows.first = first;
+      rows.count = std::min(kTileRows, group_rows_.count - first);
+      if (meet) tiles_.set_rows(rows);
+      add_tile(rows, meet, in_place);
+    }
+    if (!in_place) leave_keys();
   }
 
-  void add_products(int64_t offset) {
-    const TileView& view = tiles_.view;
-    // dQ, a block of query rows at a time
-    for (int64_t r = 0; r < view.rows; r += kBlockRows) {
-      const int64_t rows = std::min<int64_t>(kBlockRows, view.rows - r);
-      const KeyRange seen = view.of_rows(r, r + rows);
-      if (seen.begin == seen.end) continue;
-      add_product({buffers_.score_gradients + r * kTileKeys + seen.begin, kTileKeys, 1}, rows,
-                  {buffers_.keys, tiles_.width(), offset + seen.begin, seen.end - seen.begin},
-                  buffers_.query_gradient + r * tiles_.width(), tiles_.unusual_keys,
-                  tiles_.key_list(0));
+  // Products go straight into the results if each is written by one product and needs no more work.
+  bool choose_sums() {
+    query_sums_ = {buffers_.query_gradient, tiles_.width()};
+    key_sums_ = {buffers_.key_gradient, tiles_.width()};
+    value_sums_ = {buffers_.value_gradient, tiles_.value_width()};
+    if constexpr (std::is_same_v<T, C>) {
+      const bool one_tile = blocks_ == 1 && layout_.group_size == 1 && block_.count <= kTileKeys &&
+                            group_rows_.count <= kTileRows && group_rows_.count > 0;
+      if (one_tile && tiles_.width() == in_.width && tiles_.value_width() == in_.value_width) {
+        query_sums_ = {in_.query_gradient.at(b_, group_, queries_.first), in_.query_gradient.row};
+        key_sums_ = {in_.key_gradient.at(b_, group_, keys_.first), in_.key_gradient.row};
+        value_sums_ = {in_.value_gradient.at(b_, group_, keys_.first), in_.value_gradient.row};
+        return true;
+      }
     }
-    // dK and dV, a block of keys at a time
+    return false;
+  }
+
+  void add_tile(const TileRows& rows, bool meet, bool in_place) {
+    if (!in_place) std::fill_n(buffers_.query_gradient, rows.count * tiles_.width(), C{0});
+    bool written = false;
+    for (int64_t offset = 0; meet && offset < block_.count; offset += kTileKeys) {
+      if (!tiles_.differentiate(offset)) continue;
+      const Store store = in_place ? Store::kWrite : Store::kAdd;
+      add_to_queries(offset, store);
+      add_to_keys(offset, store);
+      written = true;
+    }
+    if (!in_place) {
+      leave_queries(rows);
+    } else if (!written) {
+      clear(query_sums_, 0, rows.count, in_.width);
+      clear(key_sums_, 0, block_.count, in_.width);
+      clear(value_sums_, 0, block_.count, in_.value_width);
+    }
+  }
+
+  static void clear(const Sums& sums, int64_t begin, int64_t end, int64_t width) {
+    for (int64_t r = begin; r < end; ++r) std::fill_n(sums.data + r * sums.stride, width, C{0});
+  }
+
+  // dQ, a block of query rows at a time.
+  void add_to_queries(int64_t offset, Store store) {
+    const TileView& view = tiles_.view;
+    const Operand<C> keys = tiles_.keys(offset);
+    for (int64_t start = view.all.begin; start < view.all.end; start += kDepth) {
+      for (int64_t r = 0; r < view.rows; r += kBlockRows) {
+        const int64_t rows = std::min<int64_t>(kBlockRows, view.rows - r);
+        const KeyRange seen = view.of_rows(r, r + rows);
+        const int64_t begin = std::max(seen.begin, start);
+        const int64_t end = std::min(seen.end, std::min(start + kDepth, view.all.end));
+        if (begin >= end) {
+          if (store == Store::kWrite && seen.begin == seen.end) {
+            clear(query_sums_, r, r + rows, in_.width);
+          }
+          continue;
+        }
+        const LeftFactor<C> left{buffers_.score_gradients + r * kTileKeys + begin, kTileKeys, 1};
+        C* sums = query_sums_.data + r * query_sums_.stride;
+        product<C>(rows, tiles_.width(), left, {keys.row(begin), keys.stride}, end - begin, sums,
+                   query_sums_.stride, begin == seen.begin ? store : Store::kAdd);
+        add_unusual_rows<T>(tiles_.unusual_keys, tiles_.key_list, offset + begin, end - begin, rows,
+                            left, sums, query_sums_.stride);
+      }
+    }
+  }
+
+  // dK and dV, a block of keys at a time.
+  void add_to_keys(int64_t offset, Store store) {
+    const TileView& view = tiles_.view;
+    if (store == Store::kWrite) {
+      clear_keys(0, view.all.begin);
+      clear_keys(view.all.end, block_.count);
+    }
     for (int64_t j = view.all.begin; j < view.all.end; j += kBlockRows) {
       const int64_t keys = std::min<int64_t>(kBlockRows, view.all.end - j);
       const RowRange seen = view.rows_that_see(j, j + keys);
-      if (seen.begin == seen.end) continue;
+      if (seen.begin == seen.end) {
+        if (store == Store::kWrite) clear_keys(j, j + keys);
+        continue;
+      }
       const int64_t at = seen.begin * kTileKeys + j, depth = seen.end - seen.begin;
-      add_product({buffers_.score_gradients + at, 1, kTileKeys}, keys,
-                  {tiles_.usual_queries, tiles_.width(), seen.begin, depth},
-                  buffers_.key_gradient + (offset + j) * tiles_.width(), tiles_.unusual_queries,
-                  tiles_.query_list());
-      add_product({buffers_.weights + at, 1, kTileKeys}, keys,
-                  {tiles_.usual_gradients, tiles_.value_width(), seen.begin, depth},
-                  buffers_.value_gradient + (offset + j) * tiles_.value_width(),
-                  tiles_.unusual_gradients, tiles_.gradient_list());
+      const LeftFactor<C> scores{buffers_.score_gradients + at, 1, kTileKeys};
+      C* sums = key_sums_.data + (offset + j) * key_sums_.stride;
+      product<C>(keys, tiles_.width(), scores,
+                 {tiles_.queries.row(seen.begin), tiles_.queries.stride}, depth, sums,
+                 key_sums_.stride, store);
+      add_unusual_rows<T>(tiles_.unusual_queries, tiles_.query_list, seen.begin, depth, keys,
+                          scores, sums, key_sums_.stride);
+      const LeftFactor<C> weights{buffers_.weights + at, 1, kTileKeys};
+      sums = value_sums_.data + (offset + j) * value_sums_.stride;
+      product<C>(keys, tiles_.value_width(), weights,
+                 {tiles_.gradients.row(seen.begin), tiles_.gradients.stride}, depth, sums,
+                 value_sums_.stride, store);
+      add_unusual_rows<T>(tiles_.unusual_gradients, tiles_.gradient_list, seen.begin, depth, keys,
+                          weights, sums, value_sums_.stride);
     }
   }
 
-  // Rows first … first + depth - 1 of a packed factor.
-  struct Rows {
-    const C* data;
-    int64_t padded, first, depth;
-  };
-
-  void add_product(const LeftFactor<C>& left, int64_t rows, const Rows& right, C* sum,
-                   const UnusualRows& unusual, const RowList<T>& list) {
-    product<C>(rows, right.padded, left, {right.data + right.first * right.padded, right.padded},
-               right.depth, sum, right.padded, Store::kAdd);
-    if (unusual.count == 0) return;
-    add_unusual_rows<T>(unusual, list, right.first, right.depth, rows, left, sum, right.padded);
+  void clear_keys(int64_t begin, int64_t end) {
+    clear(key_sums_, begin, end, in_.width);
+    clear(value_sums_, begin, end, in_.value_width);
   }
 
   // Adds to what the phases before have left; the last one rounds.
@@ -127,37 +197,38 @@ class InputGradients {
   }
 
   void leave_queries(const TileRows& rows) {
-    const int64_t first = in_.sequences.query(b_).first;
+    const C factor = kFactorsInside ? C{1} : factors_.scores;
     for (int64_t r = 0; r < rows.count; ++r) {
-      const int64_t h = rows.head(r), i = first + rows.row(r);
-      leave_row(buffers_.query_gradient + r * tiles_.width(), static_cast<C>(in_.scale), in_.width,
+      const int64_t h = rows.head(r), i = queries_.first + rows.row(r);
+      leave_row(buffers_.query_gradient + r * tiles_.width(), factor, in_.width,
                 sums_.query.at(b_, h, i), in_.query_gradient.at(b_, h, i));
     }
   }
 
-  void leave_keys(const Span& keys, int64_t key, int64_t count) {
-    const C kept = static_cast<C>(dropout_scale(in_.dropout));
-    for (int64_t j = 0; j < count; ++j) {
-      const int64_t row = keys.first + key + j;
-      leave_row(buffers_.key_gradient + j * tiles_.width(), static_cast<C>(in_.scale), in_.width,
+  void leave_keys() {
+    const GradientFactors<C> factors = kFactorsInside ? GradientFactors<C>{} : factors_;
+    for (int64_t j = 0; j < block_.count; ++j) {
+      const int64_t row = keys_.first + block_.first + j;
+      leave_row(buffers_.key_gradient + j * tiles_.width(), factors.scores, in_.width,
                 sums_.key.at(b_, group_, row), in_.key_gradient.at(b_, group_, row));
-      leave_row(buffers_.value_gradient + j * tiles_.value_width(), kept, in_.value_width,
-                sums_.value.at(b_, group_, row), in_.value_gradient.at(b_, group_, row));
+      leave_row(buffers_.value_gradient + j * tiles_.value_width(), factors.weights,
+                in_.value_width, sums_.value.at(b_, group_, row),
+                in_.value_gradient.at(b_, group_, row));
     }
   }
 
   // Rows and keys that do not exist.
-  void blank_padding(const Span& queries, const Span& keys) {
+  void blank_padding() {
     const T zero = from_compute<T>(0);
     for (int64_t n = 0; n < layout_.group_size; ++n) {
-      for (int64_t i = queries.length; i < queries.rows; ++i) {
-        std::fill_n(in_.query_gradient.at(b_, group_ * layout_.group_size + n, queries.first + i),
-                    in_.width, zero);
+      const int64_t h = group_ * layout_.group_size + n;
+      for (int64_t i = queries_.length; i < queries_.rows; ++i) {
+        std::fill_n(in_.query_gradient.at(b_, h, queries_.first + i), in_.width, zero);
       }
     }
-    for (int64_t j = keys.length; j < keys.rows; ++j) {
-      std::fill_n(in_.key_gradient.at(b_, group_, keys.first + j), in_.width, zero);
-      std::fill_n(in_.value_gradient.at(b_, group_, keys.first + j), in_.value_width, zero);
+    for (int64_t j = keys_.length; j < keys_.rows; ++j) {
+      std::fill_n(in_.key_gradient.at(b_, group_, keys_.first + j), in_.width, zero);
+      std::fill_n(in_.value_gradient.at(b_, group_, keys_.first + j), in_.value_width, zero);
     }
   }
 
@@ -166,10 +237,14 @@ class InputGradients {
   const GradientSums<T> sums_;
   Arena arena_;
   BackwardBuffers<T> buffers_;
+  const GradientFactors<C> factors_;
   Differentiator<T> tiles_;
   const int64_t b_, group_, blocks_, key_block_, query_block_;
   const bool is_first_, is_last_;
+  const Span queries_, keys_;
   TileRows group_rows_;
+  KeyPlace block_;
+  Sums query_sums_{}, key_sums_{}, value_sums_{};
 };
 
 // The gradient of the bias entries of one (sequence, head) of the bias, summed in order over all
@@ -179,7 +254,7 @@ void bias_gradient(const BackwardParams<T>& p, int64_t item, const Memory& memor
   using C = Compute<T>;
   Arena arena(memory.scratch);
   BackwardBuffers<T> buffers(arena, p);
-  Differentiator<T> tiles(p, buffers);
+  Differentiator<T> tiles(p, buffers, {});
   const BiasItems items(p);
   const BiasItems::Place place = items.place(item);
   for (int64_t b = place.b; b < p.sequences.count; b += items.sequences) {
@@ -187,7 +262,7 @@ void bias_gradient(const BackwardParams<T>& p, int64_t item, const Memory& memor
     const int64_t end = std::min(length, place.rows.end);
     for (int64_t h = place.h; h < p.heads; h += items.heads) {
       for (int64_t key = 0; key < keys; key += kTileKeys) {
-        tiles.set_keys(b, p.group_of(h), key, std::min(kTileKeys, keys - key));
+        tiles.set_keys({b, p.group_of(h), key, std::min(kTileKeys, keys - key)});
         for (int64_t row = place.rows.begin; row < end; row += kTileRows) {
           tiles.set_rows({h, row, end - row, 0, std::min(kTileRows, end - row)});
           if (!tiles.differentiate(0)) continue;

@@ -80,18 +80,17 @@ template <typename T>
 struct BackwardBuffers {
   using C = Compute<T>;
 
-  const T** key_rows;                                    // of the block
-  const T** value_rows;                                  // of the block
-  const T **query_rows, **gradient_rows, **output_rows;  // of a tile
-  C *keys, *transposed_keys, *transposed_values;         // of the block, tile after tile
-  C *queries, *gradients;                                // of a tile
-  C *usual_queries, *usual_gradients;                    // without rows that are not finite
-  C* copies;                                             // a few rows
-  C *weights, *score_gradients, *elements;               // (kTileRows, kTileKeys)
-  int16_t* kept;                                         // likewise
-  C *lse, *shift;                                        // (kTileRows)
-  C *key_gradient, *value_gradient;                      // of the block
-  C* query_gradient;                                     // of a tile
+  const T** key_rows;                             // of the block
+  const T** value_rows;                           // of the block
+  const T **query_rows, **gradient_rows;          // of a tile
+  C *keys, *transposed_keys, *transposed_values;  // of the block, tile after tile
+  C *queries, *gradients;                         // of a tile
+  C *usual_queries, *usual_gradients;             // without rows that are not finite
+  C *weights, *score_gradients, *elements;        // (kTileRows, kTileKeys)
+  int16_t* kept;                                  // likewise
+  C *lse, *shift;                                 // (kTileRows)
+  C *key_gradient, *value_gradient;               // of the block
+  C* query_gradient;                              // of a tile
   int32_t *unusual_keys, *unusual_queries, *unusual_gradients;
 
   BackwardBuffers(Arena& arena, const BackwardParams<T>& in) {
@@ -104,7 +103,6 @@ struct BackwardBuffers {
     value_rows = arena.take<const T*>(keys_of_block);
     query_rows = arena.take<const T*>(rows);
     gradient_rows = arena.take<const T*>(rows);
-    output_rows = arena.take<const T*>(rows);
     keys = arena.take<C>(keys_of_block * width);
     transposed_keys = arena.take<C>(keys_of_block * width);
     transposed_values = arena.take<C>(keys_of_block * value_width);
@@ -112,7 +110,6 @@ struct BackwardBuffers {
     gradients = arena.take<C>(rows * value_width);
     usual_queries = arena.take<C>(rows * width);
     usual_gradients = arena.take<C>(rows * value_width);
-    copies = arena.take<C>(4 * std::max(width, value_width));
     weights = arena.take<C>(rows * kTileKeys);
     score_gradients = arena.take<C>(rows * kTileKeys);
     const bool has_elements = in.mask.view.data != nullptr || in.bias.data != nullptr;

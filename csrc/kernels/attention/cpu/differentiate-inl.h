@@ -1,9 +1,4 @@
-// Weights and score gradients of one tile, for the gradients of inputs and bias alike. With P the
-// weights, F the dropout factors, g and e the gradients of output and log-sum-exp:
-//   W  = F (g V^T)                              gradient of the weights
-//   dS = P (W - sum(P W) + e)                   gradient of the scores
-// If one tile holds all keys, sum(P W) is taken over it and P is divided by its own sum: the
-// rounding of the log-sum-exp then cancels. Otherwise sum(P W) is output . g.
+// Weights and score gradients of one tile, for the gradients of inputs and bias alike.
 #if defined(HEADWISE_ATTENTION_DIFFERENTIATE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_ATTENTION_DIFFERENTIATE_INL_H
 #undef HEADWISE_ATTENTION_DIFFERENTIATE_INL_H
@@ -14,12 +9,17 @@
 #include <algorithm>
 
 #include "csrc/kernels/attention/cpu/backward_layout.h"
-#include "csrc/kernels/attention/cpu/dropout-inl.h"
-#include "csrc/kernels/attention/cpu/scores-inl.h"
+#include "csrc/kernels/attention/cpu/gradient_row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
+
+// Factors that the weights and score gradients of a tile are left with.
+template <typename C>
+struct GradientFactors {
+  C weights = 1, scores = 1;
+};
 
 template <typename T>
 class Differentiator {
@@ -27,50 +27,49 @@ class Differentiator {
 
   const BackwardParams<T>& in_;
   BackwardBuffers<T>& buffers_;
+  const GradientFactors<C> factors_;
 
  public:
-  Differentiator(const BackwardParams<T>& params, BackwardBuffers<T>& buffers)
-      : in_(params), buffers_(buffers) {}
+  Differentiator(const BackwardParams<T>& params, BackwardBuffers<T>& buffers,
+                 GradientFactors<C> factors)
+      : in_(params), buffers_(buffers), factors_(factors) {}
 
-  // Turns to key block `begin` … begin + count - 1 of a group; nothing is packed yet.
-  void set_keys(int64_t b, int64_t group, int64_t begin, int64_t count) {
-    tile_.b = b;
-    first_key_ = begin;
-    keys_ = count;
-    queries_ = in_.sequences.query(b);
-    whole_rows_ = in_.sequences.key(b).length <= kTileKeys;
+  // Turns to a block of keys; nothing is packed yet.
+  void set_keys(const KeyPlace& place) {
+    tile_.b = place.b;
+    block_ = place;
+    queries_ = in_.sequences.query(place.b);
+    whole_rows_ = in_.sequences.key(place.b).length <= kTileKeys;
     packed_ = 0;
-    list_key_rows(in_, in_.key, b, group, begin, count, buffers_.key_rows);
-    list_key_rows(in_, in_.value, b, group, begin, count, buffers_.value_rows);
+    key_list = key_rows(in_, in_.key, place, in_.width, buffers_.key_rows);
+    value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.value_rows);
   }
 
-  // Packs the tile of queries and output gradients.
+  // Takes a tile of queries and output gradients.
   void set_rows(const TileRows& rows) {
     tile_.rows = rows;
-    list_query_rows(in_.query, tile_, queries_, buffers_.query_rows);
-    list_query_rows(in_.output_gradient, tile_, queries_, buffers_.gradient_rows);
-    if (!whole_rows_) list_query_rows(in_.output, tile_, queries_, buffers_.output_rows);
-    usual_queries =
-        pack(query_list(), width(), buffers_.queries, buffers_.usual_queries, unusual_queries);
-    usual_gradients = pack(gradient_list(), value_width(), buffers_.gradients,
-                           buffers_.usual_gradients, unusual_gradients);
+    query_list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.query_rows);
+    gradient_list =
+        query_rows(in_.output_gradient, tile_, queries_, in_.value_width, buffers_.gradient_rows);
+    queries_left_ = left_operand(query_list, buffers_.queries);
+    gradients_left_ = left_operand(gradient_list, buffers_.gradients);
+    queries = right_operand(query_list, true, buffers_.usual_queries, unusual_queries);
+    gradients = right_operand(gradient_list, true, buffers_.usual_gradients, unusual_gradients);
     for (int64_t r = 0; r < rows.count; ++r) start_row(r);
   }
 
   // Fills weights (with dropout's zeros, rounded) and score gradients of the tile of keys that
   // starts at `offset` in the block. False if its rows see none of them.
   bool differentiate(int64_t offset) {
-    tile_.first_key = first_key_ + offset;
-    tile_.keys = std::min(kTileKeys, keys_ - offset);
+    tile_.first_key = block_.first + offset;
+    tile_.keys = std::min(kTileKeys, block_.count - offset);
     look(in_, tile_, buffers_.elements, view);
     if (view.empty()) return false;
     pack_keys(offset + tile_.keys);
-    const C* keys = buffers_.transposed_keys + offset * in_.width;
-    const C* values = buffers_.transposed_values + offset * in_.value_width;
-    score_product<C>(view, {buffers_.queries, width(), 1}, keys, tile_.keys, in_.width,
-                     buffers_.weights);
-    score_product<C>(view, {buffers_.gradients, value_width(), 1}, values, tile_.keys,
-                     in_.value_width, buffers_.score_gradients);
+    score_product<C>(view, queries_left_, buffers_.transposed_keys + offset * in_.width, tile_.keys,
+                     in_.width, buffers_.weights);
+    score_product<C>(view, gradients_left_, buffers_.transposed_values + offset * in_.value_width,
+                     tile_.keys, in_.value_width, buffers_.score_gradients);
     if (drops()) draw_rows(in_.dropout, in_.heads, tile_, view, buffers_.kept);
     for (int64_t r = 0; r < view.rows; ++r) finish_row(r);
     return true;
@@ -79,18 +78,12 @@ class Differentiator {
   int64_t width() const { return round_up_to_vectors<C>(in_.width); }
   int64_t value_width() const { return round_up_to_vectors<C>(in_.value_width); }
   const TilePlace& tile() const { return tile_; }
-  RowList<T> key_list(int64_t offset) const {
-    return {buffers_.key_rows + offset, tile_.keys, in_.width, in_.key.column};
-  }
-  RowList<T> query_list() const {
-    return {buffers_.query_rows, tile_.rows.count, in_.width, in_.query.column};
-  }
-  RowList<T> gradient_list() const {
-    return {buffers_.gradient_rows, tile_.rows.count, in_.value_width, in_.output_gradient.column};
-  }
+  // Keys of the tile at `offset` as the right factor.
+  Operand<C> keys(int64_t offset) const { return keys_of_tile_[offset / kTileKeys]; }
 
   TileView view;
-  const C *usual_queries = nullptr, *usual_gradients = nullptr;
+  Operand<C> queries{}, gradients{};  // right factors
+  RowList<T> query_list{}, gradient_list{}, key_list{};
   UnusualRows unusual_queries{0, buffers_.unusual_queries};
   UnusualRows unusual_gradients{0, buffers_.unusual_gradients};
   UnusualRows unusual_keys{0, buffers_.unusual_keys};  // counted from the start of the block
@@ -98,124 +91,81 @@ class Differentiator {
  private:
   bool drops() const { return in_.dropout.threshold != 0; }
 
-  static const C* pack(const RowList<T>& list, int64_t padded, C* to, C* usual,
-                       UnusualRows& unusual) {
-    unusual.count = 0;
-    if (pack_rows<T>(list, padded, to)) return to;
-    std::copy_n(to, list.count * padded, usual);
-    take_out_unusual_rows(list.count, padded, usual, unusual);
-    return usual;
-  }
-
   void start_row(int64_t r) {
     const int64_t h = tile_.rows.head(r), i = queries_.first + tile_.rows.row(r);
     buffers_.lse[r] = *in_.lse.at(tile_.b, h, i);
     C shift = 0;
-    if (!whole_rows_) {
-      const T* output = buffers_.output_rows[r];
-      const C* gradient = buffers_.gradients + r * value_width();
-      for (int64_t d = 0; d < in_.value_width; ++d) {
-        shift += to_compute(output[d * in_.output.column]) * gradient[d];
-      }
-    }
+    if (!whole_rows_) shift = output_product(r, in_.output.at(tile_.b, h, i));
     if (in_.lse_gradient.data != nullptr) shift -= *in_.lse_gradient.at(tile_.b, h, i);
     buffers_.shift[r] = shift;
+  }
+
+  // output . g, which is sum(P W) over all keys.
+  C output_product(int64_t r, const T* output) const {
+    const Tag<C> d;
+    const int64_t step = hn::Lanes(d), column = in_.output.column;
+    const C* gradient = gradients_left_.row(r);
+    Vec<C> sum = hn::Zero(d);
+    int64_t i = 0;
+    for (; column == 1 && i + step <= in_.value_width; i += step) {
+      sum = hn::MulAdd(load(d, output + i), hn::LoadU(d, gradient + i), sum);
+    }
+    C rest = 0;
+    for (; i < in_.value_width; ++i) rest += to_compute(output[i * column]) * gradient[i];
+    return sum_of_lanes<C>(sum) + rest;
   }
 
   // Packs the tiles of the block up to `end`, those that are not yet.
   void pack_keys(int64_t end) {
     if (packed_ == 0) unusual_keys.count = 0;
     for (; packed_ < end; packed_ += kTileKeys) {
-      const int64_t count = std::min(kTileKeys, keys_ - packed_);
-      const RowList<T> keys{buffers_.key_rows + packed_, count, in_.width, in_.key.column};
-      const RowList<T> values{buffers_.value_rows + packed_, count, in_.value_width,
-                              in_.value.column};
-      pack_transposed<T>(keys, buffers_.transposed_keys + packed_ * in_.width, buffers_.copies);
-      pack_transposed<T>(values, buffers_.transposed_values + packed_ * in_.value_width,
-                         buffers_.copies);
-      C* rows = buffers_.keys + packed_ * width();
-      if (pack_rows<T>(keys, width(), rows)) continue;
+      const int64_t count = std::min(kTileKeys, block_.count - packed_);
+      const RowList<T> keys = key_list.part(packed_, count);
+      pack_transposed<T>(keys, buffers_.transposed_keys + packed_ * in_.width);
+      pack_transposed<T>(value_list_.part(packed_, count),
+                         buffers_.transposed_values + packed_ * in_.value_width);
       UnusualRows unusual{0, unusual_keys.index + unusual_keys.count};
-      take_out_unusual_rows(count, width(), rows, unusual);
+      keys_of_tile_[packed_ / kTileKeys] =
+          right_operand(keys, true, buffers_.keys + packed_ * width(), unusual);
       for (int64_t u = 0; u < unusual.count; ++u) unusual.index[u] += static_cast<int32_t>(packed_);
       unusual_keys.count += unusual.count;
     }
   }
 
-  // One row: products become weights and score gradients.
   void finish_row(int64_t r) {
     C* weights = buffers_.weights + r * kTileKeys;
-    C* gradients = buffers_.score_gradients + r * kTileKeys;
+    C* score_gradients = buffers_.score_gradients + r * kTileKeys;
     const KeyRange& range = view.row[r];
     clear_around(weights, range, view.all);
-    clear_around(gradients, range, view.all);
+    clear_around(score_gradients, range, view.all);
     if (range.begin == range.end) return;
-    const C scale = static_cast<C>(in_.scale);
-    finish_scores<C>(weights, range, scale,
-                     buffers_.elements == nullptr ? nullptr : buffers_.elements + r * kTileKeys);
-    const int16_t* kept = drops() ? buffers_.kept + r * kTileKeys : nullptr;
-    const KeyRange vectors = whole_vectors<C>(range);
-    const C sum = rebuild_weights(weights, gradients, kept, vectors, buffers_.lse[r]);
-    C shift = buffers_.shift[r];
-    if (whole_rows_) shift += normalize_weights(weights, gradients, vectors, sum);
-    finish_gradients(weights, gradients, kept, vectors, shift);
-  }
-
-  // weights: scores -> P, whose sum is returned; gradients: g V^T -> W.
-  C rebuild_weights(C* weights, C* gradients, const int16_t* kept, const KeyRange& vectors, C lse) {
-    const Tag<C> d;
-    const int64_t step = hn::Lanes(d);
-    const Vec<C> zero = hn::Zero(d), minus = hn::Set(d, lse);
-    const Vec<C> factor = hn::Set(d, static_cast<C>(dropout_scale(in_.dropout)));
-    Vec<C> sum = zero;
-    for (int64_t j = vectors.begin; j < vectors.end; j += step) {
-      const Vec<C> weight = exp_score(hn::Sub(hn::LoadU(d, weights + j), minus));
-      Vec<C> w = hn::LoadU(d, gradients + j);
-      if (kept != nullptr) w = keep_or_zero(hn::Mul(w, factor), kept + j);
-      // A hidden key may have made W NaN.
-      w = hn::IfThenElse(hn::Eq(weight, zero), zero, w);
-      hn::StoreU(weight, d, weights + j);
-      hn::StoreU(w, d, gradients + j);
-      sum = hn::Add(sum, weight);
-    }
-    return whole_rows_ ? sum_of_lanes<C>(sum) : C{1};
-  }
-
-  // Divides P by its sum; returns sum(P W).
-  C normalize_weights(C* weights, const C* gradients, const KeyRange& vectors, C sum) {
-    const Tag<C> d;
-    const Vec<C> total = hn::Set(d, sum == 0 ? C{1} : sum);
-    Vec<C> product = hn::Zero(d);
-    for (int64_t j = vectors.begin; j < vectors.end; j += static_cast<int64_t>(hn::Lanes(d))) {
-      const Vec<C> weight = hn::Div(hn::LoadU(d, weights + j), total);
-      hn::StoreU(weight, d, weights + j);
-      product = hn::MulAdd(weight, hn::LoadU(d, gradients + j), product);
-    }
-    return sum_of_lanes<C>(product);
-  }
-
-  // gradients: W -> dS; weights: P -> P with dropped weights 0; both rounded once.
-  void finish_gradients(C* weights, C* gradients, const int16_t* kept, const KeyRange& vectors,
-                        C shift) {
-    const Tag<C> d;
-    const int64_t step = hn::Lanes(d);
-    const Vec<C> lower = hn::Set(d, shift), zero = hn::Zero(d);
-    for (int64_t j = vectors.begin; j < vectors.end; j += step) {
-      Vec<C> weight = hn::LoadU(d, weights + j);
-      const Vec<C> w = hn::LoadU(d, gradients + j);
-      const Vec<C> gradient =
-          hn::IfThenElse(hn::Eq(weight, zero), zero, hn::Mul(weight, hn::Sub(w, lower)));
-      if (kept != nullptr) weight = keep_or_zero(weight, kept + j);
-      hn::StoreU(rounded_to<T>(weight), d, weights + j);
-      hn::StoreU(rounded_to<T>(gradient), d, gradients + j);
+    const GradientRow<T> row{
+        weights,
+        score_gradients,
+        range,
+        static_cast<C>(in_.scale),
+        buffers_.elements == nullptr ? nullptr : buffers_.elements + r * kTileKeys,
+        drops() ? buffers_.kept + r * kTileKeys : nullptr,
+        static_cast<C>(dropout_scale(in_.dropout)),
+        buffers_.lse[r],
+        buffers_.shift[r],
+        factors_.weights,
+        factors_.scores};
+    if (whole_rows_) {
+      row.run_whole();
+    } else {
+      row.run_part();
     }
   }
 
   TilePlace tile_;
+  KeyPlace block_;
   Span queries_;
-  int64_t first_key_ = 0, keys_ = 0;
+  RowList<T> value_list_{};
+  Operand<C> queries_left_{}, gradients_left_{};
+  Operand<C> keys_of_tile_[BackwardLayout::kBlock / kTileKeys] = {};
   int64_t packed_ = 0;
-  bool whole_rows_ = false;
+  bool whole_rows_ = false;  // one tile holds all keys
 };
 
 }  // namespace HWY_NAMESPACE

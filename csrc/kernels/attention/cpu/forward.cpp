@@ -9,10 +9,9 @@
 #define HWY_TARGET_INCLUDE "csrc/kernels/attention/cpu/forward.cpp"
 #include <hwy/foreach_target.h>
 // Highway's headers must follow foreach_target.h.
-#include "csrc/kernels/attention/cpu/dropout-inl.h"
 #include "csrc/kernels/attention/cpu/forward_layout.h"
 #include "csrc/kernels/attention/cpu/instruction_set.h"
-#include "csrc/kernels/attention/cpu/scores-inl.h"
+#include "csrc/kernels/attention/cpu/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
@@ -21,6 +20,7 @@ namespace HWY_NAMESPACE {
 template <typename T>
 class ForwardItem {
   using C = Compute<T>;
+  static constexpr int64_t kDepth = 64;  // of a product, so that its values stay in the L1 cache
 
  public:
   ForwardItem(const ForwardParams<T>& params, int64_t item, const Memory& memory)
@@ -29,195 +29,203 @@ class ForwardItem {
         arena_(memory.scratch),
         buffers_(arena_, params, layout_),
         place_(layout_.place(item)),
-        partial_(layout_.template partial<C>(place_, memory.workspace)) {}
+        partial_(layout_.template partial<C>(place_, memory.workspace)),
+        queries_(params.sequences.query(place_.b)),
+        keys_(params.sequences.key(place_.b)) {}
 
   void run() {
-    const Span queries = in_.sequences.query(place_.b);
     const int64_t row = place_.block * layout_.block_rows;
-    const int64_t rows = std::min(layout_.block_rows, queries.length - row);
+    const int64_t rows = std::min(layout_.block_rows, queries_.length - row);
     if (rows > 0) {
       group_rows_ = {place_.group * layout_.group_size, row, rows, 0, layout_.group_size * rows};
-      attend(queries);
+      attend();
     }
-    if (layout_.splits == 1) blank_rows(std::max(row, queries.length), row + layout_.block_rows);
+    if (layout_.splits == 1) blank_rows(std::max(row, queries_.length), row + layout_.block_rows);
   }
 
  private:
-  void attend(const Span& queries) {
+  void attend() {
     const int64_t rows = group_rows_.count;
     std::fill_n(buffers_.largest, rows, -std::numeric_limits<C>::infinity());
     std::fill_n(buffers_.sum, rows, C{0});
     std::fill_n(buffers_.started, rows, uint8_t{0});
-    const KeyRange keys = layout_.keys_of_split(
-        place_.split,
-        visible_to_rows(in_.rule,
-                        {group_rows_.first_row, group_rows_.first_row + group_rows_.rows_per_head},
-                        queries.length, in_.sequences.key(place_.b).length));
-    for (int64_t key = keys.begin / kTileKeys * kTileKeys; key < keys.end; key += kTileKeys) {
-      load_keys(key, std::min(kTileKeys, in_.sequences.key(place_.b).length - key));
-      for (int64_t first = 0; first < rows; first += kTileRows) attend_tile(queries, first);
+    const RowRange range{group_rows_.first_row, group_rows_.first_row + group_rows_.rows_per_head};
+    common_ = visible_to_all(in_.rule, range, queries_.length, keys_.length);
+    whole_ = layout_.splits == 1 && keys_.length <= kTileKeys;
+    choose_output();
+    const KeyRange seen = layout_.keys_of_split(
+        place_.split, visible_to_rows(in_.rule, range, queries_.length, keys_.length));
+    tile_.b = place_.b;
+    tile_.rows = group_rows_;
+    for (int64_t key = seen.begin / kTileKeys * kTileKeys; key < seen.end; key += kTileKeys) {
+      tile_.first_key = key;
+      tile_.keys = std::min(kTileKeys, keys_.length - key);
+      keys_packed_ = false;
+      for (int64_t first = 0; first < rows; first += kTileRows) {
+        tile_.rows.first = first;
+        tile_.rows.count = std::min(kTileRows, rows - first);
+        attend_tile();
+      }
     }
     if (layout_.splits == 1) {
-      finish(queries);
+      finish();
     } else {
       leave_partial();
     }
   }
 
-  void load_keys(int64_t first_key, int64_t count) {
-    tile_.b = place_.b;
-    tile_.first_key = first_key;
-    tile_.keys = count;
-    keys_packed_ = false;
+  // Where the weighted sums go: straight into the result if they need no more work.
+  void choose_output() {
+    output_ = {buffers_.output, round_up_to_vectors<C>(in_.value_width)};
+    if constexpr (std::is_same_v<T, C>) {
+      if (whole_ && layout_.group_size == 1 && output_.stride == in_.value_width) {
+        output_ = {
+            in_.output.at(place_.b, group_rows_.first_head, queries_.first + group_rows_.first_row),
+            in_.output.row};
+      }
+    }
   }
+  bool writes_in_place() const { return output_.data != buffers_.output; }
 
   // Packs the keys and values of the tile for the first rows that see any of them.
   void pack_keys() {
     if (keys_packed_) return;
     keys_packed_ = true;
-    list_key_rows(in_, in_.key, place_.b, place_.group, tile_.first_key, tile_.keys, buffers_.rows);
-    pack_transposed<T>({buffers_.rows, tile_.keys, in_.width, in_.key.column}, buffers_.keys,
-                       buffers_.copies);
-    list_key_rows(in_, in_.value, place_.b, place_.group, tile_.first_key, tile_.keys,
-                  buffers_.rows);
-    unusual_.count = 0;
-    if (!pack_rows<T>(values(), padded_values_, buffers_.values)) {
-      take_out_unusual_rows(tile_.keys, padded_values_, buffers_.values, unusual_);
-    }
+    const KeyPlace place{place_.b, place_.group, tile_.first_key, tile_.keys};
+    pack_transposed<T>(key_rows(in_, in_.key, place, in_.width, buffers_.rows), buffers_.keys);
+    value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.rows);
+    const bool all_see_all = !drops() && !has_elements(in_) && common_.begin <= tile_.first_key &&
+                             common_.end >= tile_.first_key + tile_.keys;
+    values_ = right_operand(value_list_, !all_see_all, buffers_.values, unusual_);
   }
 
-  RowList<T> values() const {
-    return {buffers_.rows, tile_.keys, in_.value_width, in_.value.column};
-  }
-
-  void attend_tile(const Span& queries, int64_t first) {
-    tile_.rows = group_rows_;
-    tile_.rows.first = first;
-    tile_.rows.count = std::min(kTileRows, group_rows_.count - first);
+  void attend_tile() {
     C* elements = has_elements(in_) ? buffers_.elements : nullptr;
     look(in_, tile_, elements, view_);
     if (view_.empty()) return;
     pack_keys();
-    list_query_rows(in_.query, tile_, queries, buffers_.query_rows);
-    pack_rows<T>({buffers_.query_rows, tile_.rows.count, in_.width, in_.query.column},
-                 padded_width_, buffers_.queries);
-    score_product<C>(view_, {buffers_.queries, padded_width_, 1}, buffers_.keys, tile_.keys,
+    const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.query_rows);
+    score_product<C>(view_, left_operand(list, buffers_.queries), buffers_.keys, tile_.keys,
                      in_.width, buffers_.scores);
-    if (in_.dropout.threshold != 0) {
-      draw_rows(in_.dropout, in_.heads, tile_, view_, buffers_.kept);
-    }
-    for (int64_t r = 0; r < view_.rows; r += kBlockRows) {
-      weigh_block(r, std::min<int64_t>(kBlockRows, view_.rows - r), elements);
-    }
-  }
-
-  // Softmax of some rows and their weighted sum of the values.
-  void weigh_block(int64_t r, int64_t rows, const C* elements) {
-    const KeyRange seen = view_.of_rows(r, r + rows);
-    if (seen.begin == seen.end) return;
-    const int64_t group_row = tile_.rows.first + r;
-    C* output = buffers_.output + group_row * padded_values_;
-    // Rows start and tiles end at multiples of a block: a block starts with all its rows.
-    const bool started = buffers_.started[group_row] != 0;
-    for (int64_t n = 0; n < rows; ++n) {
-      buffers_.started[group_row + n] = 1;
-      C* scores = buffers_.scores + (r + n) * kTileKeys;
-      const KeyRange& range = view_.row[r + n];
-      clear_around(scores, range, seen);
-      if (range.begin == range.end) continue;
-      const C* row_elements = elements == nullptr ? nullptr : elements + (r + n) * kTileKeys;
-      weigh_row(scores, range, row_elements, buffers_.kept + (r + n) * kTileKeys, group_row + n,
-                started);
-    }
-    const LeftFactor<C> weights{buffers_.scores + r * kTileKeys + seen.begin, kTileKeys, 1};
-    product<C>(rows, padded_values_, weights,
-               {buffers_.values + seen.begin * padded_values_, padded_values_},
-               seen.end - seen.begin, output, padded_values_,
-               started ? Store::kAdd : Store::kWrite);
-    if (unusual_.count > 0) {
-      add_unusual_rows<T>(unusual_, values(), seen.begin, seen.end - seen.begin, rows, weights,
-                          output, padded_values_);
-    }
-  }
-
-  void weigh_row(C* scores, const KeyRange& range, const C* elements, const int16_t* kept,
-                 int64_t group_row, bool started) {
-    const Tag<C> d;
-    const int64_t step = hn::Lanes(d);
-    const C scale = static_cast<C>(in_.scale);
-    const C before = buffers_.largest[group_row];
-    const C now = std::max(before, finish_scores<C>(scores, range, scale, elements));
-    // A row that has met nothing but -inf keeps weights of 0.
-    const C shift = now == -std::numeric_limits<C>::infinity() ? C{0} : now;
-    const KeyRange vectors = whole_vectors<C>(range);
-    const Vec<C> shift_v = hn::Set(d, shift);
-    const bool drops = in_.dropout.threshold != 0;
-    Vec<C> sum = hn::Zero(d);
-    for (int64_t j = vectors.begin; j < vectors.end; j += step) {
-      Vec<C> weight = exp_score(hn::Sub(hn::LoadU(d, scores + j), shift_v));
-      sum = hn::Add(sum, weight);
-      if (drops) weight = keep_or_zero(weight, kept + j);
-      hn::StoreU(rounded_to<T>(weight), d, scores + j);
-    }
-    buffers_.largest[group_row] = now;
-    C& total = buffers_.sum[group_row];
-    if (started && before != now && before != -std::numeric_limits<C>::infinity()) {
-      const C decay = hn::GetLane(exp_score(hn::Set(d, before - now)));
-      total *= decay;
-      C* output = buffers_.output + group_row * padded_values_;
-      for (int64_t i = 0; i < padded_values_; i += step) {
-        hn::StoreU(hn::Mul(hn::LoadU(d, output + i), hn::Set(d, decay)), d, output + i);
+    if (drops()) draw_rows(in_.dropout, in_.heads, tile_, view_, buffers_.kept);
+    for (int64_t r = 0; r < view_.rows; ++r) weigh_row(r, elements);
+    for (int64_t j = view_.all.begin; j < view_.all.end; j += kDepth) {
+      for (int64_t r = 0; r < view_.rows; r += kBlockRows) {
+        add_values(r, j, std::min(j + kDepth, view_.all.end));
       }
     }
-    total += sum_of_lanes<C>(sum);
   }
 
-  void finish(const Span& queries) {
+  void weigh_row(int64_t r, const C* elements) {
+    C* scores = buffers_.scores + r * kTileKeys;
+    const KeyRange& range = view_.row[r];
+    clear_around(scores, range, view_.all);
+    if (range.begin == range.end) return;
+    const int64_t n = tile_.rows.first + r;
+    const SoftmaxRow<T> row{scores,
+                            range,
+                            static_cast<C>(in_.scale),
+                            elements == nullptr ? nullptr : elements + r * kTileKeys,
+                            drops() ? buffers_.kept + r * kTileKeys : nullptr,
+                            kept_factor(),
+                            buffers_.largest[n],
+                            buffers_.sum[n]};
+    if (whole_) return row.run_whole();
+    const C before = buffers_.largest[n];
+    const C now = std::max(before, finish_scores<C>(scores, range, row.scale, row.elements));
+    if (before != now && before != -std::numeric_limits<C>::infinity()) decay(n, before - now);
+    row.weigh(now);
+  }
+
+  // Lowers what a row has summed so far to a new largest score.
+  void decay(int64_t n, C difference) {
+    const Tag<C> d;
+    const Vec<C> factor = exp_score(hn::Set(d, difference));
+    buffers_.sum[n] *= hn::GetLane(factor);
+    C* output = output_.data + n * output_.stride;
+    for (int64_t i = 0; i < in_.value_width; i += static_cast<int64_t>(hn::Lanes(d))) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, output + i), factor), d, output + i);
+    }
+  }
+
+  // Weights of a block of rows times the values of columns begin … end - 1.
+  void add_values(int64_t r, int64_t begin, int64_t end) {
+    const int64_t rows = std::min<int64_t>(kBlockRows, view_.rows - r);
+    const KeyRange seen = view_.of_rows(r, r + rows);
+    begin = std::max(begin, seen.begin);
+    end = std::min(end, seen.end);
+    if (begin >= end) return;
+    const int64_t n = tile_.rows.first + r;
+    uint8_t& started = buffers_.started[n];
+    C* output = output_.data + n * output_.stride;
+    const LeftFactor<C> weights{buffers_.scores + r * kTileKeys + begin, kTileKeys, 1};
+    product<C>(rows, round_up_to_vectors<C>(in_.value_width), weights,
+               {values_.row(begin), values_.stride}, end - begin, output, output_.stride,
+               started != 0 ? Store::kAdd : Store::kWrite);
+    started = 1;
+    if (unusual_.count == 0) return;
+    add_unusual_rows<T>(unusual_, value_list_, begin, end - begin, rows, weights, output,
+                        output_.stride);
+  }
+
+  void finish() {
+    finish_lse();
+    const T zero = from_compute<T>(0);
     for (int64_t n = 0; n < group_rows_.count; ++n) {
-      const int64_t h = group_rows_.head(n), i = queries.first + group_rows_.row(n);
-      finish_row(n, in_.output.at(place_.b, h, i), *in_.lse.at(place_.b, h, i));
+      const int64_t h = group_rows_.head(n), i = queries_.first + group_rows_.row(n);
+      T* output = in_.output.at(place_.b, h, i);
+      *in_.lse.at(place_.b, h, i) = buffers_.largest[n];
+      if (buffers_.sum[n] == 0 || buffers_.started[n / kBlockRows * kBlockRows] == 0) {
+        std::fill_n(output, in_.value_width, zero);
+      } else if (!writes_in_place()) {
+        const C factor = whole_ && std::is_same_v<T, C> ? C{1} : kept_factor() / buffers_.sum[n];
+        unpack_row<T>(output_.data + n * output_.stride, factor, in_.value_width, nullptr, output);
+      }
     }
   }
 
-  void finish_row(int64_t n, T* output, C& lse) {
-    const C sum = buffers_.sum[n], largest = buffers_.largest[n];
-    if (buffers_.started[n] == 0 || sum == 0) {
-      std::fill_n(output, in_.value_width, from_compute<T>(0));
-      lse = -std::numeric_limits<C>::infinity();
-      return;
+  // largest becomes the log-sum-exp.
+  void finish_lse() {
+    const Tag<C> d;
+    for (int64_t n = 0; n < group_rows_.count; n += static_cast<int64_t>(hn::Lanes(d))) {
+      const Vec<C> log = log_sum(hn::LoadU(d, buffers_.sum + n));
+      hn::StoreU(hn::Add(hn::LoadU(d, buffers_.largest + n), log), d, buffers_.largest + n);
     }
-    lse = largest + std::log(sum);
-    const C kept = static_cast<C>(dropout_scale(in_.dropout));
-    unpack_row<T>(buffers_.output + n * padded_values_, kept / sum, in_.value_width, nullptr,
-                  output);
   }
 
   void leave_partial() {
     for (int64_t n = 0; n < group_rows_.count; ++n) {
-      const bool empty = buffers_.started[n] == 0;
-      partial_.largest[n] = empty ? -std::numeric_limits<C>::infinity() : buffers_.largest[n];
-      partial_.sum[n] = empty ? C{0} : buffers_.sum[n];
+      const bool empty = buffers_.started[n / kBlockRows * kBlockRows] == 0;
+      partial_.largest[n] = buffers_.largest[n];
+      partial_.sum[n] = buffers_.sum[n];
       C* to = partial_.output + n * layout_.value_width;
       if (empty) {
         std::fill_n(to, in_.value_width, C{0});
       } else {
-        std::copy_n(buffers_.output + n * padded_values_, in_.value_width, to);
+        std::copy_n(output_.data + n * output_.stride, in_.value_width, to);
       }
     }
   }
 
   // Rows begin … end - 1 of the block that do not exist.
   void blank_rows(int64_t begin, int64_t end) {
-    const Span queries = in_.sequences.query(place_.b);
-    end = std::min(end, queries.rows);
+    end = std::min(end, queries_.rows);
     const int64_t first_head = place_.group * layout_.group_size;
     for (int64_t h = first_head; h < first_head + layout_.group_size; ++h) {
-      for (int64_t i = queries.first + begin; i < queries.first + end; ++i) {
+      for (int64_t i = queries_.first + begin; i < queries_.first + end; ++i) {
         std::fill_n(in_.output.at(place_.b, h, i), in_.value_width, from_compute<T>(0));
         *in_.lse.at(place_.b, h, i) = -std::numeric_limits<C>::infinity();
       }
     }
   }
+
+  bool drops() const { return in_.dropout.threshold != 0; }
+  C kept_factor() const { return static_cast<C>(dropout_scale(in_.dropout)); }
+
+  struct Sums {
+    C* data;
+    int64_t stride;
+  };
 
   const ForwardParams<T>& in_;
   const ForwardLayout layout_;
@@ -225,11 +233,15 @@ class ForwardItem {
   ForwardBuffers<T> buffers_;
   const ForwardPlace place_;
   const ForwardPartial<C> partial_;
-  const int64_t padded_width_ = round_up_to_vectors<C>(in_.width);
-  const int64_t padded_values_ = round_up_to_vectors<C>(in_.value_width);
+  const Span queries_, keys_;
   TileRows group_rows_;
+  KeyRange common_;     // keys that all rows see
+  bool whole_ = false;  // one tile holds all keys
+  Sums output_{};       // by row of the group
   TilePlace tile_;
   TileView view_;
+  RowList<T> value_list_{};
+  Operand<C> values_{};
   UnusualRows unusual_{0, buffers_.unusual};
   bool keys_packed_ = false;
 };

@@ -93,7 +93,6 @@ struct ForwardBuffers {
   C* keys;               // a tile, transposed
   C* values;             // a tile
   C* queries;            // a tile
-  C* copies;             // a few rows
   C* scores;             // (kTileRows, kTileKeys)
   C* elements;           // likewise
   int16_t* kept;         // likewise
@@ -111,15 +110,14 @@ struct ForwardBuffers {
     keys = arena.take<C>(tile_keys * width);
     values = arena.take<C>(tile_keys * value_width);
     queries = arena.take<C>(tile_rows * width);
-    copies = arena.take<C>(4 * width);
     scores = arena.take<C>(tile_rows * kTileKeys);
     const bool has_elements = in.mask.view.data != nullptr || in.bias.data != nullptr;
     elements = arena.take<C>(has_elements ? tile_rows * kTileKeys : 0);
     kept = arena.take<int16_t>(in.dropout.threshold != 0 ? tile_rows * kTileKeys : 0);
     unusual = arena.take<int32_t>(tile_keys);
     output = arena.take<C>(layout.rows() * value_width);
-    largest = arena.take<C>(layout.rows());
-    sum = arena.take<C>(layout.rows());
+    largest = arena.take<C>(padded<C>(layout.rows()));
+    sum = arena.take<C>(padded<C>(layout.rows()));
     started = arena.take<uint8_t>(layout.rows());
   }
 };

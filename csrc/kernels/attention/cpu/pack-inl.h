@@ -23,7 +23,39 @@ struct RowList {
   int64_t count;
   int64_t width;
   int64_t column_stride;
+  int64_t row_stride;  // of rows[r] - rows[0] = r * row_stride; 0 = they lie unevenly
+
+  RowList part(int64_t first, int64_t size) const {
+    return {rows + first, size, width, column_stride, row_stride};
+  }
 };
+
+// Whether the rows can be read where they lie instead of being copied. Rows far apart would compete
+// for few sets of the cache.
+template <typename T>
+HWY_INLINE bool is_readable_in_place(const RowList<T>& list) {
+  constexpr int64_t kFar = 512 / sizeof(T);
+  return std::is_same_v<T, Compute<T>> && list.column_stride == 1 && list.row_stride != 0 &&
+         (list.row_stride == list.width || list.row_stride <= kFar);
+}
+
+template <typename T>
+bool all_finite(const RowList<T>& list) {
+  using C = Compute<T>;
+  const Tag<C> d;
+  const int64_t step = hn::Lanes(d);
+  Vec<C> finite = hn::Zero(d);
+  C rest = 0;
+  for (int64_t j = 0; j < list.count; ++j) {
+    int64_t i = 0;
+    for (; i + step <= list.width; i += step) {
+      const Vec<C> x = load(d, list.rows[j] + i);
+      finite = hn::Add(finite, hn::Sub(x, x));
+    }
+    for (; i < list.width; ++i) rest += to_compute(list.rows[j][i]) - to_compute(list.rows[j][i]);
+  }
+  return rest == 0 && hn::AllFalse(d, hn::IsNaN(finite));
+}
 
 // Copies one row and pads it with zeros to `padded` numbers. Adds x - x of every vector to
 // `finite`: NaN from then on if a number was not finite.
@@ -78,6 +110,45 @@ void take_out_unusual_rows(int64_t count, int64_t padded, C* rows, UnusualRows& 
   }
 }
 
+// Rows as a factor of a product: where they lie, or a copy.
+template <typename C>
+struct Operand {
+  const C* data;
+  int64_t stride;
+
+  const C* row(int64_t r) const { return data + r * stride; }
+};
+
+template <typename T>
+HWY_INLINE Operand<Compute<T>> in_place(const RowList<T>& list) {
+  if constexpr (std::is_same_v<T, Compute<T>>) return {list.rows[0], list.row_stride};
+  return {nullptr, 0};
+}
+
+template <typename T>
+Operand<Compute<T>> left_operand(const RowList<T>& list, Compute<T>* copy) {
+  if (is_readable_in_place(list)) return in_place(list);
+  const int64_t padded = round_up_to_vectors<Compute<T>>(list.width);
+  pack_rows(list, padded, copy);
+  return {copy, padded};
+}
+
+// Rows of whole vectors. With `check`, rows that are not finite are set to zero in the copy and
+// listed; without, no weight of 0 will meet them.
+template <typename T>
+Operand<Compute<T>> right_operand(const RowList<T>& list, bool check, Compute<T>* copy,
+                                  UnusualRows& unusual) {
+  const int64_t padded = round_up_to_vectors<Compute<T>>(list.width);
+  unusual.count = 0;
+  if (is_readable_in_place(list) && list.width == padded && (!check || all_finite(list))) {
+    return in_place(list);
+  }
+  if (!pack_rows(list, padded, copy) && check) {
+    take_out_unusual_rows(list.count, padded, copy, unusual);
+  }
+  return {copy, padded};
+}
+
 // What the product left out: C(row, :) += A(row, k) B(k, :) for unusual rows k that row gives a
 // weight.
 template <typename T>
@@ -98,70 +169,87 @@ void add_unusual_rows(const UnusualRows& unusual, const RowList<T>& list, int64_
   }
 }
 
-// Transposes a square of 16-byte rows: to[i * stride + j] = from[j][i].
-HWY_INLINE void transpose_square(const float* const* from, int64_t column, float* to,
-                                 int64_t stride) {
-  const hn::Full128<float> d;
-  const auto a = hn::LoadU(d, from[0] + column), b = hn::LoadU(d, from[1] + column);
-  const auto c = hn::LoadU(d, from[2] + column), e = hn::LoadU(d, from[3] + column);
-  const auto ac = hn::InterleaveLower(d, a, c), be = hn::InterleaveLower(d, b, e);
-  const auto ac2 = hn::InterleaveUpper(d, a, c), be2 = hn::InterleaveUpper(d, b, e);
-  hn::StoreU(hn::InterleaveLower(d, ac, be), d, to);
-  hn::StoreU(hn::InterleaveUpper(d, ac, be), d, to + stride);
-  hn::StoreU(hn::InterleaveLower(d, ac2, be2), d, to + 2 * stride);
-  hn::StoreU(hn::InterleaveUpper(d, ac2, be2), d, to + 3 * stride);
+// Transposes four rows of one vector each: to[i * stride + r] = from[r][i].
+HWY_INLINE void store_blocks(hn::Vec<hn::Full128<float>> x, float* to, int64_t /*stride*/) {
+  hn::StoreU(x, hn::Full128<float>(), to);
 }
-HWY_INLINE void transpose_square(const double* const* from, int64_t column, double* to,
-                                 int64_t stride) {
-  const hn::Full128<double> d;
-  const auto a = hn::LoadU(d, from[0] + column), b = hn::LoadU(d, from[1] + column);
-  hn::StoreU(hn::InterleaveLower(d, a, b), d, to);
-  hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + stride);
+#if HWY_TARGET != HWY_SSE4
+HWY_INLINE void store_blocks(hn::Vec<hn::Full256<float>> x, float* to, int64_t stride) {
+  const hn::Full128<float> d;
+  hn::StoreU(hn::LowerHalf(d, x), d, to);
+  hn::StoreU(hn::UpperHalf(d, x), d, to + 4 * stride);
+}
+#endif
+#if HWY_TARGET <= HWY_AVX3
+HWY_INLINE void store_blocks(hn::Vec<hn::Full512<float>> x, float* to, int64_t stride) {
+  const hn::Full256<float> d;
+  store_blocks(hn::LowerHalf(d, x), to, stride);
+  store_blocks(hn::UpperHalf(d, x), to + 8 * stride, stride);
+}
+#endif
+HWY_INLINE void transpose_vectors(const float* const* from, float* to, int64_t stride) {
+  const Tag<float> d;
+  const Vec<float> a = hn::LoadU(d, from[0]), b = hn::LoadU(d, from[1]);
+  const Vec<float> c = hn::LoadU(d, from[2]), e = hn::LoadU(d, from[3]);
+  const Vec<float> ac = hn::InterleaveLower(d, a, c), be = hn::InterleaveLower(d, b, e);
+  const Vec<float> ac2 = hn::InterleaveUpper(d, a, c), be2 = hn::InterleaveUpper(d, b, e);
+  store_blocks(hn::InterleaveLower(d, ac, be), to, stride);
+  store_blocks(hn::InterleaveUpper(d, ac, be), to + stride, stride);
+  store_blocks(hn::InterleaveLower(d, ac2, be2), to + 2 * stride, stride);
+  store_blocks(hn::InterleaveUpper(d, ac2, be2), to + 3 * stride, stride);
+}
+HWY_INLINE void transpose_vectors(const double* const* from, double* to, int64_t stride) {
+  for (int64_t i = 0; i < lanes<double>(); ++i) {
+    for (int64_t r = 0; r < 4; ++r) to[i * stride + r] = from[r][i];
+  }
 }
 
 // The transpose in panels: number (i, j) of panel p = j / panel_width lies at
 // to[p * panel_width * width + i * (columns of the panel) + j % panel_width]. Columns are padded by
-// zeros to whole vectors. `rows` is room for four padded rows.
+// zeros to whole vectors.
 template <typename T>
-void pack_transposed(const RowList<T>& list, Compute<T>* to, Compute<T>* rows) {
+void pack_transposed(const RowList<T>& list, Compute<T>* to) {
   using C = Compute<T>;
-  constexpr int64_t kSquare = 16 / sizeof(C);
-  const int64_t panel = panel_width<C>(), columns = round_up_to_vectors<C>(list.count);
-  const int64_t padded = round_up_to_vectors<C>(list.width);
-  Vec<C> ignored = hn::Zero(Tag<C>());
-  for (int64_t j = 0; j < columns; j += kSquare) {
-    const C* from[kSquare];
-    for (int64_t r = 0; r < kSquare; ++r) {
-      C* copy = rows + r * padded;
-      from[r] = copy;
-      if (j + r >= list.count) {
-        std::fill_n(copy, padded, C{0});
-        continue;
-      }
-      if constexpr (std::is_same_v<T, C>) {
-        if (list.column_stride == 1) {
-          from[r] = list.rows[j + r];
+  constexpr int64_t kRows = 4;
+  const Tag<C> d;
+  const int64_t step = hn::Lanes(d), panel = panel_width<C>();
+  const int64_t columns = round_up_to_vectors<C>(list.count);
+  alignas(64) C copies[kRows][16];
+  for (int64_t start = 0; start < columns; start += panel) {
+    const int64_t stride = std::min(panel, columns - start), end = start + stride;
+    // A vector of the width at a time, so that the part of the panel written to stays in the cache.
+    for (int64_t i = 0; i < list.width; i += step) {
+      const int64_t size = std::min(step, list.width - i);
+      for (int64_t j = start; j < end; j += kRows) {
+        const C* from[kRows];
+        for (int64_t r = 0; r < kRows; ++r) {
+          from[r] = copies[r];
+          if (j + r >= list.count) {
+            hn::Store(hn::Zero(d), d, copies[r]);
+            continue;
+          }
+          const T* row = list.rows[j + r] + i * list.column_stride;
+          if (list.column_stride != 1 || size < step) {
+            for (int64_t n = 0; n < size; ++n) {
+              copies[r][n] = to_compute(row[n * list.column_stride]);
+            }
+          } else if constexpr (std::is_same_v<T, C>) {
+            from[r] = row;
+          } else {
+            hn::Store(load(d, row), d, copies[r]);
+          }
+        }
+        C* block = to + start * list.width + i * stride + (j - start);
+        if (size == step) {
+          transpose_vectors(from, block, stride);
           continue;
         }
+        for (int64_t n = 0; n < size; ++n) {
+          for (int64_t r = 0; r < kRows; ++r) block[n * stride + r] = from[r][n];
+        }
       }
-      pack_row(list.rows[j + r], list.column_stride, list.width, padded, copy, ignored);
-    }
-    const int64_t start = j / panel * panel, stride = std::min(panel, columns - start);
-    C* block = to + start * list.width + (j - start);
-    int64_t i = 0;
-    for (; i + kSquare <= list.width; i += kSquare) {
-      transpose_square(from, i, block + i * stride, stride);
-    }
-    for (; i < list.width; ++i) {
-      for (int64_t r = 0; r < kSquare; ++r) block[i * stride + r] = from[r][i];
     }
   }
-}
-
-// Numbers that pack_transposed writes.
-template <typename C>
-HWY_INLINE int64_t transposed_size(int64_t count, int64_t width) {
-  return round_up_to_vectors<C>(count) * width;
 }
 
 // to[i] = factor * from[i] (+ sum[i] unless null), rounded once to the result's type.

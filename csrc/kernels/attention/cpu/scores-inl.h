@@ -79,10 +79,10 @@ HWY_INLINE KeyRange whole_vectors(const KeyRange& range) {
   return {range.begin / step * step, round_up_to_vectors<C>(range.end)};
 }
 
-// out(r, j) = a row r . key j for all that the rows see; keys transposed in panels. Panels that no
+// out(r, j) = row r . key j for all that the rows see; keys transposed in panels. Panels that no
 // row of a block sees are skipped and their numbers left as they are.
 template <typename C>
-void score_product(const TileView& view, LeftFactor<C> a, const C* transposed, int64_t keys,
+void score_product(const TileView& view, const Operand<C>& left, const C* transposed, int64_t keys,
                    int64_t width, C* out) {
   const int64_t panel = panel_width<C>(), columns = round_up_to_vectors<C>(keys);
   const int64_t step = lanes<C>();
@@ -93,31 +93,39 @@ void score_product(const TileView& view, LeftFactor<C> a, const C* transposed, i
       const KeyRange seen = whole_vectors<C>(view.of_rows(r, r + rows));
       const int64_t from = std::max(seen.begin, start), to = std::min(seen.end, start + stride);
       if (to <= from) continue;
-      product_panel(rows, (to - from) / step, {a.data + r * a.row_stride, a.row_stride, a.step},
+      product_panel(rows, (to - from) / step, {left.row(r), left.stride, 1},
                     {transposed + start * width + (from - start), stride}, width,
                     out + r * kTileKeys + from, kTileKeys, Store::kWrite);
     }
   }
 }
 
-// Turns products into scores, -inf where hidden, over the whole vectors of the
-// row's range. Returns the largest.
+// One vector of products becomes scores, -inf where hidden. `elements` may be null.
+template <typename C>
+HWY_INLINE Vec<C> finished_scores(const C* scores, int64_t j, const KeyRange& range, Vec<C> scale,
+                                  const C* elements) {
+  const Tag<C> d;
+  const Vec<C> hidden = minus_infinity<C>();
+  Vec<C> x = hn::Mul(hn::LoadU(d, scores + j), scale);
+  if (elements != nullptr) {
+    const Vec<C> e = hn::LoadU(d, elements + j);
+    x = hn::IfThenElse(hn::Eq(e, hidden), hidden, hn::Add(x, e));
+  }
+  if (j < range.begin || j + static_cast<int64_t>(hn::Lanes(d)) > range.end) {
+    x = hn::IfThenElse(lanes_within<C>(j, range.begin, range.end), x, hidden);
+  }
+  return x;
+}
+
+// The same for all of a row, in place; returns the largest.
 template <typename C>
 HWY_INLINE C finish_scores(C* scores, const KeyRange& range, C factor, const C* elements) {
   const Tag<C> d;
-  const int64_t step = hn::Lanes(d);
-  const Vec<C> scale = hn::Set(d, factor), hidden = minus_infinity<C>();
+  const Vec<C> scale = hn::Set(d, factor);
   const KeyRange vectors = whole_vectors<C>(range);
-  Vec<C> largest = hidden;
-  for (int64_t j = vectors.begin; j < vectors.end; j += step) {
-    Vec<C> x = hn::Mul(hn::LoadU(d, scores + j), scale);
-    if (elements != nullptr) {
-      const Vec<C> e = hn::LoadU(d, elements + j);
-      x = hn::IfThenElse(hn::Eq(e, hidden), hidden, hn::Add(x, e));
-    }
-    if (j < range.begin || j + step > range.end) {
-      x = hn::IfThenElse(lanes_within<C>(j, range.begin, range.end), x, hidden);
-    }
+  Vec<C> largest = minus_infinity<C>();
+  for (int64_t j = vectors.begin; j < vectors.end; j += static_cast<int64_t>(hn::Lanes(d))) {
+    const Vec<C> x = finished_scores<C>(scores, j, range, scale, elements);
     hn::StoreU(x, d, scores + j);
     largest = hn::Max(largest, x);
   }
@@ -136,22 +144,32 @@ HWY_INLINE void clear_around(C* row, const KeyRange& range, const KeyRange& all)
   std::fill(row + inner.end, row + outer.end, C{0});
 }
 
-// Where the rows of a tile lie in memory.
+// Where the rows of a tile lie in memory; `rows` is filled.
 template <typename T>
-void list_query_rows(const View<const T>& view, const TilePlace& at, const Span& span,
-                     const T** rows) {
-  for (int64_t r = 0; r < at.rows.count; ++r) {
-    rows[r] = view.at(at.b, at.rows.head(r), span.first + at.rows.row(r));
+RowList<T> query_rows(const View<const T>& view, const TilePlace& at, const Span& span,
+                      int64_t width, const T** rows) {
+  const TileRows& tile = at.rows;
+  for (int64_t r = 0; r < tile.count; ++r) {
+    rows[r] = view.at(at.b, tile.head(r), span.first + tile.row(r));
   }
+  int64_t stride = 0;
+  if (tile.count > 0 && tile.head(0) == tile.head(tile.count - 1)) {
+    stride = view.row;
+  } else if (tile.rows_per_head == 1) {
+    stride = view.head;
+  }
+  return {rows, tile.count, width, view.column, stride};
 }
 template <typename T>
-void list_key_rows(const AttentionInputs<T>& in, const View<const T>& view, int64_t b,
-                   int64_t group, int64_t first_key, int64_t count, const T** rows) {
-  const int64_t offset = in.sequences.key(b).first;
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t position = first_key + j;
-    rows[j] = view.at(in.beam_index.row(b, position), group, offset + position);
+RowList<T> key_rows(const AttentionInputs<T>& in, const View<const T>& view, const KeyPlace& at,
+                    int64_t width, const T** rows) {
+  const int64_t offset = in.sequences.key(at.b).first;
+  for (int64_t j = 0; j < at.count; ++j) {
+    const int64_t position = at.first + j;
+    rows[j] = view.at(in.beam_index.row(at.b, position), at.group, offset + position);
   }
+  const bool even = in.beam_index.data == nullptr || in.beam_index.position == 0;
+  return {rows, at.count, width, view.column, even ? view.row : 0};
 }
 
 template <typename T>

@@ -41,6 +41,17 @@ inline KeyRange visible_to_rows(const MaskRule& rule, RowRange rows, int64_t que
   return all;
 }
 
+/// Keys that every row of a range sees by position.
+inline KeyRange visible_to_all(const MaskRule& rule, RowRange rows, int64_t query_length,
+                               int64_t key_length) {
+  if (rows.begin >= rows.end) return {};
+  const KeyRange first = visible_range(rule, rows.begin, query_length, key_length);
+  const KeyRange last = visible_range(rule, rows.end - 1, query_length, key_length);
+  if (first.begin == first.end || last.begin == last.end) return {};
+  const KeyRange all{std::max(first.begin, last.begin), std::min(first.end, last.end)};
+  return all.begin < all.end ? all : KeyRange{};
+}
+
 /// Rows of a tile: those of all query heads of a group, head after head. Row r is number first + r
 /// of (heads x rows_per_head).
 struct TileRows {
@@ -58,6 +69,11 @@ struct TilePlace {
   int64_t b = 0;
   TileRows rows;
   int64_t first_key = 0, keys = 0;
+};
+
+/// Keys first … first + count - 1 of one key/value head.
+struct KeyPlace {
+  int64_t b = 0, group = 0, first = 0, count = 0;
 };
 
 /// What one tile of query rows sees of one tile of keys. Columns count from the tile's first key.

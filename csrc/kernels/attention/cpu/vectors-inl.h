@@ -10,6 +10,7 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -114,6 +115,23 @@ HWY_INLINE Vec<float> exp_score(Vec<float> x) {
 }
 HWY_INLINE Vec<double> exp_score(Vec<double> x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Tag<double>(), x));
+}
+
+// Natural logarithm of a sum of exponentials: x >= 0, -inf for 0; NaN stays NaN.
+HWY_INLINE Vec<float> log_sum(Vec<float> x) {
+  const Tag<float> d;
+  const Vec<float> log = hn::IfThenElse(hn::IsNaN(x), x, hn::Log(d, x));
+  const Vec<float> none = hn::Set(d, -std::numeric_limits<float>::infinity());
+  return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), none, log);
+}
+// Highway's is off by up to two units in the last place, as much as the whole sum.
+HWY_INLINE Vec<double> log_sum(Vec<double> x) {
+  const Tag<double> d;
+  HWY_ALIGN double numbers[8];
+  hn::Store(x, d, numbers);
+  for (int64_t i = 0; i < static_cast<int64_t>(hn::Lanes(d)); ++i)
+    numbers[i] = std::log(numbers[i]);
+  return hn::Load(d, numbers);
 }
 
 template <typename C>

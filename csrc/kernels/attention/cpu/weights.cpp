@@ -15,62 +15,94 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// One row of scores becomes weights.
-template <typename C>
-HWY_INLINE void rebuild_row(C* scores, const KeyRange& range, C lse) {
-  const Tag<C> d;
-  const KeyRange vectors = whole_vectors<C>(range);
-  const Vec<C> minus = hn::Set(d, lse);
-  for (int64_t j = vectors.begin; j < vectors.end; j += static_cast<int64_t>(hn::Lanes(d))) {
-    hn::StoreU(exp_score(hn::Sub(hn::LoadU(d, scores + j), minus)), d, scores + j);
-  }
-}
-
+// The weights of one head, a tile of rows at a time. The log-sum-exp makes them 1 in sum but for
+// its rounding, which is divided away.
 template <typename T>
-void weights_of_tile(const WeightsParams<T>& p, const TilePlace& tile, WeightsBuffers<T>& buffers) {
+class WeightsOfHead {
   using C = Compute<T>;
-  TileView view;
-  look(p, tile, buffers.elements, view);
-  if (view.empty()) return;
-  const Span queries = p.sequences.query(tile.b);
-  const int64_t width = round_up_to_vectors<C>(p.width);
-  list_query_rows(p.query, tile, queries, buffers.rows);
-  pack_rows<T>({buffers.rows, tile.rows.count, p.width, p.query.column}, width, buffers.queries);
-  list_key_rows(p, p.key, tile.b, p.group_of(tile.rows.first_head), tile.first_key, tile.keys,
-                buffers.rows);
-  pack_transposed<T>({buffers.rows, tile.keys, p.width, p.key.column}, buffers.keys,
-                     buffers.copies);
-  score_product<C>(view, {buffers.queries, width, 1}, buffers.keys, tile.keys, p.width,
-                   buffers.scores);
-  for (int64_t r = 0; r < view.rows; ++r) {
-    const KeyRange& range = view.row[r];
-    if (range.begin == range.end) continue;
-    const int64_t h = tile.rows.head(r), i = tile.rows.row(r);
-    C* scores = buffers.scores + r * kTileKeys;
-    finish_scores<C>(scores, range, static_cast<C>(p.scale),
-                     buffers.elements == nullptr ? nullptr : buffers.elements + r * kTileKeys);
-    rebuild_row<C>(scores, range, *p.lse.at(tile.b, h, queries.first + i));
-    T* to = p.weights.at(tile.b, h, i) + tile.first_key;
-    for (int64_t j = range.begin; j < range.end; ++j) to[j] = from_compute<T>(scores[j]);
-  }
-}
 
-template <typename T>
-void weights_of(const void* erased, int64_t item, const Memory& memory) {
-  const auto& p = *static_cast<const WeightsParams<T>*>(erased);
-  Arena arena(memory.scratch);
-  WeightsBuffers<T> buffers(arena, p);
-  TilePlace tile;
-  tile.b = item % p.sequences.count;
-  const int64_t h = item / p.sequences.count;
-  const int64_t rows = p.sequences.query(tile.b).length, keys = p.sequences.key(tile.b).length;
-  for (tile.first_key = 0; tile.first_key < keys; tile.first_key += kTileKeys) {
-    tile.keys = std::min(kTileKeys, keys - tile.first_key);
-    for (int64_t row = 0; row < rows; row += kTileRows) {
-      tile.rows = {h, row, rows - row, 0, std::min(kTileRows, rows - row)};
-      weights_of_tile(p, tile, buffers);
+ public:
+  WeightsOfHead(const WeightsParams<T>& params, int64_t item, const Memory& memory)
+      : in_(params),
+        arena_(memory.scratch),
+        buffers_(arena_, params),
+        h_(item / params.sequences.count),
+        b_(item % params.sequences.count),
+        queries_(params.sequences.query(b_)),
+        keys_(params.sequences.key(b_).length) {}
+
+  void run() {
+    for (int64_t row = 0; row < queries_.length; row += kTileRows) {
+      const int64_t left = queries_.length - row;
+      const TileRows rows{h_, row, left, 0, std::min(kTileRows, left)};
+      std::fill_n(buffers_.sums, kTileRows, C{0});
+      for (int64_t key = 0; key < keys_; key += kTileKeys) sum_tile(rows, key);
+      for (int64_t key = 0; key < keys_; key += kTileKeys) {
+        if (keys_ <= kTileKeys || exponentiate(rows, key)) leave_tile(key);
+      }
     }
   }
+
+ private:
+  // exp(score - log-sum-exp) of one tile; false if its rows see nothing of it.
+  bool exponentiate(const TileRows& rows, int64_t key) {
+    const Tag<C> d;
+    tile_ = {b_, rows, key, std::min(kTileKeys, keys_ - key)};
+    look(in_, tile_, buffers_.elements, view_);
+    if (view_.empty()) return false;
+    const KeyPlace place{b_, in_.group_of(h_), key, tile_.keys};
+    pack_transposed<T>(key_rows(in_, in_.key, place, in_.width, buffers_.rows), buffers_.keys);
+    const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.rows);
+    score_product<C>(view_, left_operand(list, buffers_.queries), buffers_.keys, tile_.keys,
+                     in_.width, buffers_.scores);
+    const Vec<C> scale = hn::Set(d, static_cast<C>(in_.scale));
+    for (int64_t r = 0; r < view_.rows; ++r) {
+      const KeyRange& range = view_.row[r];
+      if (range.begin == range.end) continue;
+      C* scores = buffers_.scores + r * kTileKeys;
+      const C* elements =
+          buffers_.elements == nullptr ? nullptr : buffers_.elements + r * kTileKeys;
+      const Vec<C> minus = hn::Set(d, *in_.lse.at(b_, h_, queries_.first + rows.row(r)));
+      const KeyRange vectors = whole_vectors<C>(range);
+      for (int64_t j = vectors.begin; j < vectors.end; j += static_cast<int64_t>(hn::Lanes(d))) {
+        const Vec<C> x = finished_scores<C>(scores, j, range, scale, elements);
+        hn::StoreU(exp_score(hn::Sub(x, minus)), d, scores + j);
+      }
+    }
+    return true;
+  }
+
+  void sum_tile(const TileRows& rows, int64_t key) {
+    if (!exponentiate(rows, key)) return;
+    for (int64_t r = 0; r < view_.rows; ++r) {
+      const C* scores = buffers_.scores + r * kTileKeys;
+      for (int64_t j = view_.row[r].begin; j < view_.row[r].end; ++j) buffers_.sums[r] += scores[j];
+    }
+  }
+
+  void leave_tile(int64_t key) {
+    for (int64_t r = 0; r < view_.rows; ++r) {
+      const C* scores = buffers_.scores + r * kTileKeys;
+      T* to = in_.weights.at(b_, h_, tile_.rows.row(r)) + key;
+      for (int64_t j = view_.row[r].begin; j < view_.row[r].end; ++j) {
+        to[j] = from_compute<T>(scores[j] / buffers_.sums[r]);
+      }
+    }
+  }
+
+  const WeightsParams<T>& in_;
+  Arena arena_;
+  WeightsBuffers<T> buffers_;
+  const int64_t h_, b_;
+  const Span queries_;
+  const int64_t keys_;
+  TilePlace tile_;
+  TileView view_;
+};
+
+template <typename T>
+void weights_of(const void* params, int64_t item, const Memory& memory) {
+  WeightsOfHead<T>(*static_cast<const WeightsParams<T>*>(params), item, memory).run();
 }
 
 void run_weights(ElementType type, const void* params, int64_t item, const Memory& memory) {
