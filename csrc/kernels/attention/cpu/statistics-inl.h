@@ -16,60 +16,68 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// Scores of one row become weights and their logarithms.
+// Products of one row become weights and their logarithms.
 template <typename C>
-HWY_INLINE void weigh_statistics_row(C* logs, C* weights, const KeyRange& range, C lse) {
+HWY_INLINE void weigh_statistics_row(C* logs, C* weights, const KeyRange& range, C factor,
+                                     const C* elements, C lse) {
   const Tag<C> d;
   const KeyRange vectors = whole_vectors<C>(range);
-  const Vec<C> minus = hn::Set(d, lse);
+  const Vec<C> scale = hn::Set(d, factor), minus = hn::Set(d, lse);
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
-    const Vec<C> log = hn::Sub(hn::LoadU(d, logs + j), minus);
+    const Vec<C> log = hn::Sub(finished_scores<C>(logs, j, range, scale, elements), minus);
     hn::StoreU(log, d, logs + j);
     hn::StoreU(exp_score(log), d, weights + j);
   }
 }
 
-// How many keys a row sees, and the sum of weight times norm. A weight of 0 meets no norm, which
-// may be that of a hidden value.
-struct SeenKeys {
-  int64_t count = 0;
-  double norm_sum = 0;
-};
+// Adds a tile's part to what is known of a row. A weight of 0 meets no norm, which may be that of a
+// hidden value.
 template <typename C>
-HWY_INLINE SeenKeys count_seen_keys(const C* logs, const C* weights, const C* norms,
-                                    const KeyRange& range) {
+HWY_INLINE void add_row_sums(const C* logs, const C* weights, const C* norms, const KeyRange& range,
+                             RowSums& sums) {
   const Tag<C> d;
   const KeyRange vectors = whole_vectors<C>(range);
-  SeenKeys seen;
-  Vec<C> sum = hn::Zero(d);
+  Vec<C> sum = hn::Zero(d), norm_sum = hn::Zero(d);
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
     const Vec<C> weight = hn::LoadU(d, weights + j);
     const Vec<C> product = hn::Mul(weight, hn::LoadU(d, norms + j));
-    sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), product));
+    sum = hn::Add(sum, weight);
+    norm_sum = hn::Add(norm_sum, hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), product));
     // Not Ne, which is false for NaN on some instruction sets.
     const auto hidden = hn::Eq(hn::LoadU(d, logs + j), minus_infinity<C>());
-    seen.count += lanes<C>() - static_cast<int64_t>(hn::CountTrue(d, hidden));
+    sums.keys += lanes<C>() - static_cast<int64_t>(hn::CountTrue(d, hidden));
   }
-  seen.norm_sum = sum_of_lanes<C>(sum);
-  return seen;
+  sums.weight += sum_of_lanes<C>(sum);
+  sums.norm += sum_of_lanes<C>(norm_sum);
 }
 
-// Weights become shares of weight times norm.
+// Weights and logarithms of shares of a whole; divided, so that an only key's share is exactly 1.
+// The log-sum-exp makes the weights 1 in sum but for its rounding, which goes with it.
 template <typename C>
-HWY_INLINE void weigh_by_norms(C* logs, C* weights, const C* norms, const C* log_norms,
-                               const KeyRange& range, double norm_sum) {
+HWY_INLINE void divide_row(C* logs, C* weights, const KeyRange& range, double sum) {
   const Tag<C> d;
+  if (range.begin == range.end) return;
   const KeyRange vectors = whole_vectors<C>(range);
-  const double whole = norm_sum == 0 ? 1 : norm_sum;
+  const double whole = sum == 0 ? 1 : sum;
   const Vec<C> divisor = hn::Set(d, static_cast<C>(whole));
   const Vec<C> minus = hn::Set(d, static_cast<C>(std::log(whole)));
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
+    hn::StoreU(hn::Div(hn::LoadU(d, weights + j), divisor), d, weights + j);
+    hn::StoreU(hn::Sub(hn::LoadU(d, logs + j), minus), d, logs + j);
+  }
+}
+
+// Weights become weights times norms.
+template <typename C>
+HWY_INLINE void weigh_by_norms(C* logs, C* weights, const C* norms, const C* log_norms,
+                               const KeyRange& range) {
+  const Tag<C> d;
+  const KeyRange vectors = whole_vectors<C>(range);
+  for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
     const Vec<C> weight = hn::LoadU(d, weights + j);
-    // Divided, so that the share of a row's only key is exactly 1.
-    const Vec<C> share = hn::Div(hn::Mul(weight, hn::LoadU(d, norms + j)), divisor);
-    hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), share), d, weights + j);
-    const Vec<C> log = hn::Add(hn::LoadU(d, logs + j), hn::LoadU(d, log_norms + j));
-    hn::StoreU(hn::Sub(log, minus), d, logs + j);
+    const Vec<C> product = hn::Mul(weight, hn::LoadU(d, norms + j));
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), product), d, weights + j);
+    hn::StoreU(hn::Add(hn::LoadU(d, logs + j), hn::LoadU(d, log_norms + j)), d, logs + j);
   }
 }
 

@@ -56,12 +56,12 @@ class StatisticsItem {
     std::fill_n(buffers_.seen, columns, uint8_t{0});
     Vec<C> ignored = hn::Zero(d);
     for (int64_t key = 0; key < keys_.length; ++key) {
-      list_key_rows(in_, in_.value, b_, group, key, 1, buffers_.rows);
-      pack_row(buffers_.rows[0], in_.value.column, in_.value_width, padded_values, buffers_.copies,
+      key_rows(in_, in_.value, {b_, group, key, 1}, in_.value_width, buffers_.rows);
+      pack_row(buffers_.rows[0], in_.value.column, in_.value_width, padded_values, buffers_.value,
                ignored);
       Vec<C> squares = hn::Zero(d);
       for (int64_t i = 0; i < padded_values; i += lanes<C>()) {
-        const Vec<C> x = hn::LoadU(d, buffers_.copies + i);
+        const Vec<C> x = hn::LoadU(d, buffers_.value + i);
         squares = hn::MulAdd(x, x, squares);
       }
       const C norm = std::sqrt(sum_of_lanes<C>(squares));
@@ -73,8 +73,7 @@ class StatisticsItem {
   void measure_block(int64_t row, int64_t rows) {
     constexpr RowStatistics<C> kNothing{0, 0, -1, -1};
     for (RowStatistics<C>* empty : buffers_.row) std::fill_n(empty, rows, kNothing);
-    std::fill_n(buffers_.seen_keys, rows, int64_t{0});
-    std::fill_n(buffers_.norm_sum, rows, 0.0);
+    std::fill_n(buffers_.sums, rows, RowSums{0, 0, 0});
     block_rows_ = {h_, row, rows, 0, rows};
     const KeyRange keys =
         visible_to_rows(in_.rule, {row, row + rows}, queries_.length, keys_.length);
@@ -83,7 +82,7 @@ class StatisticsItem {
     for (int64_t key = begin; key < keys.end; key += kTileKeys) {
       for (int64_t first = 0; first < rows; first += kTileRows) {
         if (!weigh_tile(key, first)) continue;
-        count_tile();
+        sum_tile();
         if (one_tile) measure_tile();
       }
     }
@@ -106,21 +105,16 @@ class StatisticsItem {
     look(in_, tile_, buffers_.elements, view_);
     if (view_.empty()) return false;
     pack_keys();
-    const int64_t width = round_up_to_vectors<C>(in_.width);
-    list_query_rows(in_.query, tile_, queries_, buffers_.rows);
-    pack_rows<T>({buffers_.rows, tile_.rows.count, in_.width, in_.query.column}, width,
-                 buffers_.queries);
-    score_product<C>(view_, {buffers_.queries, width, 1}, buffers_.keys, tile_.keys, in_.width,
-                     buffers_.logs);
+    const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.rows);
+    score_product<C>(view_, left_operand(list, buffers_.queries), buffers_.keys, tile_.keys,
+                     in_.width, buffers_.logs);
     for (int64_t r = 0; r < view_.rows; ++r) {
       const KeyRange& range = view_.row[r];
-      C *logs = logs_of(r), *weights = weights_of(r);
-      clear_around(weights, range, view_.all);
+      clear_around(weights_of(r), range, view_.all);
       if (range.begin == range.end) continue;
       const C* elements =
           buffers_.elements == nullptr ? nullptr : buffers_.elements + r * kTileKeys;
-      finish_scores<C>(logs, range, static_cast<C>(in_.scale), elements);
-      weigh_statistics_row<C>(logs, weights, range,
+      weigh_statistics_row<C>(logs_of(r), weights_of(r), range, static_cast<C>(in_.scale), elements,
                               *in_.lse.at(b_, h_, queries_.first + tile_.rows.row(r)));
     }
     return true;
@@ -129,30 +123,32 @@ class StatisticsItem {
   void pack_keys() {
     if (packed_key_ == tile_.first_key) return;
     packed_key_ = tile_.first_key;
-    list_key_rows(in_, in_.key, b_, in_.group_of(h_), tile_.first_key, tile_.keys, buffers_.rows);
-    pack_transposed<T>({buffers_.rows, tile_.keys, in_.width, in_.key.column}, buffers_.keys,
-                       buffers_.copies);
+    const KeyPlace place{b_, in_.group_of(h_), tile_.first_key, tile_.keys};
+    pack_transposed<T>(key_rows(in_, in_.key, place, in_.width, buffers_.rows), buffers_.keys);
   }
 
   C* logs_of(int64_t r) const { return buffers_.logs + r * kTileKeys; }
   C* weights_of(int64_t r) const { return buffers_.weights + r * kTileKeys; }
 
-  void count_tile() {
+  RowSums& sums_of(int64_t r) { return buffers_.sums[tile_.rows.first + r]; }
+
+  void sum_tile() {
     for (int64_t r = 0; r < view_.rows; ++r) {
-      const SeenKeys seen = count_seen_keys<C>(logs_of(r), weights_of(r),
-                                               buffers_.norms + tile_.first_key, view_.row[r]);
-      buffers_.seen_keys[tile_.rows.first + r] += seen.count;
-      buffers_.norm_sum[tile_.rows.first + r] += seen.norm_sum;
+      add_row_sums<C>(logs_of(r), weights_of(r), buffers_.norms + tile_.first_key, view_.row[r],
+                      sums_of(r));
     }
   }
 
   void measure_tile() {
-    for (int64_t r = 0; r < view_.rows; ++r) look_around_diagonal(r);
+    for (int64_t r = 0; r < view_.rows; ++r) {
+      look_around_diagonal(r);
+      divide_row<C>(logs_of(r), weights_of(r), view_.row[r], sums_of(r).weight);
+    }
     measure_version(0);
     for (int64_t r = 0; r < view_.rows; ++r) {
       weigh_by_norms<C>(logs_of(r), weights_of(r), buffers_.norms + tile_.first_key,
-                        buffers_.log_norms + tile_.first_key, view_.row[r],
-                        buffers_.norm_sum[tile_.rows.first + r]);
+                        buffers_.log_norms + tile_.first_key, view_.row[r]);
+      divide_row<C>(logs_of(r), weights_of(r), view_.row[r], sums_of(r).norm / sums_of(r).weight);
     }
     measure_version(1);
   }
@@ -215,13 +211,13 @@ class StatisticsItem {
 
   // Row n of the block, row i of the sequence, when all its keys have been met.
   void add_row(int64_t i, int64_t n) {
-    const int64_t seen = buffers_.seen_keys[n];
+    const int64_t seen = buffers_.sums[n].keys;
     if (seen == 0) return;
     totals_[kRows] += 1;
     totals_[kRowsWithChoice] += seen > 1 ? 1 : 0;
     totals_[kChance] += 1 / static_cast<double>(seen);
     for (int64_t version = 0; version < kStatisticsVersions; ++version) {
-      if (version == 1 && buffers_.norm_sum[n] == 0) continue;
+      if (version == 1 && buffers_.sums[n].norm == 0) continue;
       add_row_version(buffers_.row[version][n], i, seen, totals_ + first_column(version));
     }
   }

@@ -12,6 +12,12 @@ namespace headwise::kernels::cpu {
 // Rows for which a tile of keys is packed once.
 constexpr int64_t kStatisticsRows = 5 * kTileRows;
 
+/// What is to be known of a row before its shares can be added up.
+struct RowSums {
+  int64_t keys;         // that it sees
+  double weight, norm;  // sums of weights, and of weights times value norms
+};
+
 /// What one row has gathered from the tiles of keys so far.
 template <typename C>
 struct RowStatistics {
@@ -26,24 +32,23 @@ struct StatisticsBuffers {
 
   const T** rows;  // of queries, keys or values
   C* queries;
-  C* keys;  // transposed
-  C* copies;
+  C* keys;                                     // transposed
+  C* value;                                    // one
   C *logs, *weights, *elements;                // (kTileRows, kTileKeys); logs of the weights
   C* column;                                   // sums over the rows of a tile
   C *norms, *log_norms;                        // (T_k) of the values
   double* received[kStatisticsVersions];       // (T_k)
   uint8_t* seen;                               // (T_k), whether some row sees the key
-  int64_t* seen_keys;                          // of each row of the block: how many
-  double* norm_sum;                            // likewise: sum of weight times norm
+  RowSums* sums;                               // of each row of the block
   RowStatistics<C>* row[kStatisticsVersions];  // likewise
 
   StatisticsBuffers(Arena& arena, const StatisticsParams<T>& p) {
-    const int64_t width = padded<C>(std::max(p.width, p.value_width));
+    const int64_t width = padded<C>(p.width);
     const int64_t columns = divide_up(p.sequences.key_rows, kTileKeys) * kTileKeys;
     rows = arena.take<const T*>(std::max(kTileRows, kTileKeys));
     queries = arena.take<C>(kTileRows * width);
     keys = arena.take<C>(kTileKeys * width);
-    copies = arena.take<C>(4 * width);
+    value = arena.take<C>(padded<C>(p.value_width));
     logs = arena.take<C>(kTileRows * kTileKeys);
     weights = arena.take<C>(kTileRows * kTileKeys);
     const bool has_elements = p.mask.view.data != nullptr || p.bias.data != nullptr;
@@ -52,8 +57,7 @@ struct StatisticsBuffers {
     norms = arena.take<C>(columns);
     log_norms = arena.take<C>(columns);
     seen = arena.take<uint8_t>(columns);
-    seen_keys = arena.take<int64_t>(kStatisticsRows);
-    norm_sum = arena.take<double>(kStatisticsRows);
+    sums = arena.take<RowSums>(kStatisticsRows);
     for (int64_t version = 0; version < kStatisticsVersions; ++version) {
       received[version] = arena.take<double>(columns);
       row[version] = arena.take<RowStatistics<C>>(kStatisticsRows);
