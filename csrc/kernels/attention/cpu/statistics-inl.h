@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "csrc/kernels/attention/cpu/scores-inl.h"
 #include "csrc/kernels/attention/cpu/statistics_layout.h"
@@ -16,15 +17,73 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// Products of one row become weights and their logarithms.
+// Statistics go along rows, so here a tile lies in memory as (query row, key).
+
+// Keys of whole vectors around a range.
+template <typename C>
+HWY_INLINE KeyRange row_vectors(const KeyRange& range) {
+  const int64_t step = lanes<C>();
+  return {range.begin / step * step, round_up_to_vectors<C>(range.end)};
+}
+
+// What the rows of a tile see. Bias and element mask, if any, are left in `elements`.
+template <typename T>
+void look_along_rows(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* elements,
+                     TileView& view) {
+  constexpr Compute<T> kHidden = -std::numeric_limits<Compute<T>>::infinity();
+  const int64_t queries = in.sequences.query(at.b).length, keys = in.sequences.key(at.b).length;
+  view.rows = at.rows.count;
+  view.all = {};
+  for (int64_t r = 0; r < view.rows; ++r) {
+    KeyRange range = visible_range(in.rule, at.rows.row(r), queries, keys);
+    range.begin = std::max<int64_t>(range.begin - at.first_key, 0);
+    range.end = std::min(range.end - at.first_key, at.keys);
+    if (range.end <= range.begin) range = {};
+    if (elements != nullptr && range.begin != range.end) {
+      Compute<T>* row = elements + r * kTileKeys;
+      fill_elements(in, at, r, range, row);
+      while (range.begin < range.end && row[range.begin] == kHidden) ++range.begin;
+      while (range.end > range.begin && row[range.end - 1] == kHidden) --range.end;
+      if (range.end == range.begin) range = {};
+    }
+    view.row[r] = range;
+    TileView::merge(range, view.all);
+  }
+}
+
+// out(r, j) = row r . key j for all that the rows see; keys transposed in panels.
+template <typename C>
+void products_along_rows(const TileView& view, const Operand<C>& rows, const C* transposed,
+                         int64_t keys, int64_t width, C* out) {
+  const int64_t step = lanes<C>(), panel = panel_width<C>(), columns = round_up_to_vectors<C>(keys);
+  for (int64_t start = view.all.begin / panel * panel; start < view.all.end; start += panel) {
+    const int64_t stride = std::min(panel, columns - start);
+    for (int64_t r = 0; r < view.rows; r += kBlockRows) {
+      const int64_t count = std::min<int64_t>(kBlockRows, view.rows - r);
+      const KeyRange seen = row_vectors<C>(view.of_rows(r, r + count));
+      const int64_t from = std::max(seen.begin, start), to = std::min(seen.end, start + stride);
+      if (to <= from) continue;
+      product_panel(count, (to - from) / step, {rows.row(r), rows.stride, 1},
+                    {transposed + start * width + (from - start), stride}, width,
+                    out + r * kTileKeys + from, kTileKeys, Store::kWrite);
+    }
+  }
+}
+
+// Products of one row become weights and their logarithms; 0 and -inf where hidden.
 template <typename C>
 HWY_INLINE void weigh_statistics_row(C* logs, C* weights, const KeyRange& range, C factor,
                                      const C* elements, C lse) {
   const Tag<C> d;
-  const KeyRange vectors = whole_vectors<C>(range);
-  const Vec<C> scale = hn::Set(d, factor), minus = hn::Set(d, lse);
+  const KeyRange vectors = row_vectors<C>(range);
+  const Vec<C> scale = hn::Set(d, factor), minus = hn::Set(d, lse), hidden = minus_infinity<C>();
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
-    const Vec<C> log = hn::Sub(finished_scores<C>(logs, j, range, scale, elements), minus);
+    Vec<C> log = hn::Mul(hn::LoadU(d, logs + j), scale);
+    if (elements != nullptr) {
+      const Vec<C> e = hn::LoadU(d, elements + j);
+      log = hn::IfThenElse(hn::Eq(e, hidden), hidden, hn::Add(log, e));
+    }
+    log = hn::IfThenElse(lanes_within<C>(j, range.begin, range.end), hn::Sub(log, minus), hidden);
     hn::StoreU(log, d, logs + j);
     hn::StoreU(exp_score(log), d, weights + j);
   }
@@ -36,7 +95,7 @@ template <typename C>
 HWY_INLINE void add_row_sums(const C* logs, const C* weights, const C* norms, const KeyRange& range,
                              RowSums& sums) {
   const Tag<C> d;
-  const KeyRange vectors = whole_vectors<C>(range);
+  const KeyRange vectors = row_vectors<C>(range);
   Vec<C> sum = hn::Zero(d), norm_sum = hn::Zero(d);
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
     const Vec<C> weight = hn::LoadU(d, weights + j);
@@ -57,7 +116,7 @@ template <typename C>
 HWY_INLINE void divide_row(C* logs, C* weights, const KeyRange& range, double sum) {
   const Tag<C> d;
   if (range.begin == range.end) return;
-  const KeyRange vectors = whole_vectors<C>(range);
+  const KeyRange vectors = row_vectors<C>(range);
   const double whole = sum == 0 ? 1 : sum;
   const Vec<C> divisor = hn::Set(d, static_cast<C>(whole));
   const Vec<C> minus = hn::Set(d, static_cast<C>(std::log(whole)));
@@ -72,7 +131,7 @@ template <typename C>
 HWY_INLINE void weigh_by_norms(C* logs, C* weights, const C* norms, const C* log_norms,
                                const KeyRange& range) {
   const Tag<C> d;
-  const KeyRange vectors = whole_vectors<C>(range);
+  const KeyRange vectors = row_vectors<C>(range);
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
     const Vec<C> weight = hn::LoadU(d, weights + j);
     const Vec<C> product = hn::Mul(weight, hn::LoadU(d, norms + j));
@@ -86,7 +145,7 @@ template <typename C>
 HWY_INLINE void gather_row(const C* logs, const C* weights, const KeyRange& range,
                            int64_t to_diagonal, int64_t first_key, RowStatistics<C>& row) {
   const Tag<C> d;
-  const KeyRange vectors = whole_vectors<C>(range);
+  const KeyRange vectors = row_vectors<C>(range);
   Vec<C> entropy = hn::Zero(d), distance = hn::Zero(d), largest = hn::Zero(d);
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
     const Vec<C> weight = hn::LoadU(d, weights + j);

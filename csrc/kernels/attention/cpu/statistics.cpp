@@ -102,15 +102,16 @@ class StatisticsItem {
     tile_.rows.count = std::min(kTileRows, block_rows_.count - first);
     tile_.first_key = first_key;
     tile_.keys = std::min(kTileKeys, keys_.length - first_key);
-    look(in_, tile_, buffers_.elements, view_);
+    look_along_rows(in_, tile_, buffers_.elements, view_);
     if (view_.empty()) return false;
     pack_keys();
     const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.rows);
-    score_product<C>(view_, left_operand(list, buffers_.queries), buffers_.keys, tile_.keys,
-                     in_.width, buffers_.logs);
+    products_along_rows<C>(view_, left_operand(list, buffers_.queries), buffers_.keys, tile_.keys,
+                           in_.width, buffers_.logs);
+    const KeyRange all = row_vectors<C>(view_.all);
     for (int64_t r = 0; r < view_.rows; ++r) {
       const KeyRange& range = view_.row[r];
-      clear_around(weights_of(r), range, view_.all);
+      std::fill(weights_of(r) + all.begin, weights_of(r) + all.end, C{0});
       if (range.begin == range.end) continue;
       const C* elements =
           buffers_.elements == nullptr ? nullptr : buffers_.elements + r * kTileKeys;
@@ -200,7 +201,7 @@ class StatisticsItem {
 
   void add_columns(double* received) {
     const Tag<C> d;
-    const KeyRange vectors = whole_vectors<C>(view_.all);
+    const KeyRange vectors = row_vectors<C>(view_.all);
     for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
       Vec<C> sum = hn::Zero(d);
       for (int64_t r = 0; r < view_.rows; ++r) sum = hn::Add(sum, hn::LoadU(d, weights_of(r) + j));
