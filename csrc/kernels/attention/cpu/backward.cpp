@@ -33,8 +33,9 @@ class InputGradients {
         buffers_(arena_, params),
         factors_{static_cast<C>(dropout_scale(params.dropout)), static_cast<C>(params.scale)},
         tiles_(params, buffers_, kFactorsInside ? factors_ : GradientFactors<C>{}),
-        b_(item / layout_.blocks % layout_.sequences),
-        group_(item / layout_.blocks / layout_.sequences),
+        // The heads of a sequence follow each other: they share its cache lines.
+        b_(item / layout_.blocks / layout_.groups),
+        group_(item / layout_.blocks % layout_.groups),
         blocks_(BackwardLayout::blocks_of(params, b_)),
         key_block_(item % layout_.blocks),
         query_block_((key_block_ + phase) % blocks_),
@@ -127,19 +128,19 @@ class InputGradients {
   void add_to_queries(int64_t offset, Store store) {
     const TileView& view = tiles_.view;
     const Operand<C> keys = tiles_.keys(offset);
-    for (int64_t start = view.all.begin; start < view.all.end; start += kDepth) {
-      for (int64_t r = 0; r < view.rows; r += kBlockRows) {
-        const int64_t rows = std::min<int64_t>(kBlockRows, view.rows - r);
+    for (int64_t start = view.all().begin; start < view.all().end; start += kDepth) {
+      for (int64_t r = 0; r < view.rows(); r += kBlockRows) {
+        const int64_t rows = std::min<int64_t>(kBlockRows, view.rows() - r);
         const KeyRange seen = view.of_rows(r, r + rows);
         const int64_t begin = std::max(seen.begin, start);
-        const int64_t end = std::min(seen.end, std::min(start + kDepth, view.all.end));
+        const int64_t end = std::min(seen.end, std::min(start + kDepth, view.all().end));
         if (begin >= end) {
           if (store == Store::kWrite && seen.begin == seen.end) {
             clear(query_sums_, r, r + rows, in_.width);
           }
           continue;
         }
-        const LeftFactor<C> left{buffers_.score_gradients + r * kTileKeys + begin, kTileKeys, 1};
+        const LeftFactor<C> left{buffers_.score_gradients + begin * kTileRows + r, 1, kTileRows};
         C* sums = query_sums_.data + r * query_sums_.stride;
         product<C>(rows, tiles_.width(), left, {keys.row(begin), keys.stride}, end - begin, sums,
                    query_sums_.stride, begin == seen.begin ? store : Store::kAdd);
@@ -153,25 +154,25 @@ class InputGradients {
   void add_to_keys(int64_t offset, Store store) {
     const TileView& view = tiles_.view;
     if (store == Store::kWrite) {
-      clear_keys(0, view.all.begin);
-      clear_keys(view.all.end, block_.count);
+      clear_keys(0, view.all().begin);
+      clear_keys(view.all().end, block_.count);
     }
-    for (int64_t j = view.all.begin; j < view.all.end; j += kBlockRows) {
-      const int64_t keys = std::min<int64_t>(kBlockRows, view.all.end - j);
+    for (int64_t j = view.all().begin; j < view.all().end; j += kBlockRows) {
+      const int64_t keys = std::min<int64_t>(kBlockRows, view.all().end - j);
       const RowRange seen = view.rows_that_see(j, j + keys);
       if (seen.begin == seen.end) {
         if (store == Store::kWrite) clear_keys(j, j + keys);
         continue;
       }
-      const int64_t at = seen.begin * kTileKeys + j, depth = seen.end - seen.begin;
-      const LeftFactor<C> scores{buffers_.score_gradients + at, 1, kTileKeys};
+      const int64_t at = j * kTileRows + seen.begin, depth = seen.end - seen.begin;
+      const LeftFactor<C> scores{buffers_.score_gradients + at, kTileRows, 1};
       C* sums = key_sums_.data + (offset + j) * key_sums_.stride;
       product<C>(keys, tiles_.width(), scores,
                  {tiles_.queries.row(seen.begin), tiles_.queries.stride}, depth, sums,
                  key_sums_.stride, store);
       add_unusual_rows<T>(tiles_.unusual_queries, tiles_.query_list, seen.begin, depth, keys,
                           scores, sums, key_sums_.stride);
-      const LeftFactor<C> weights{buffers_.weights + at, 1, kTileKeys};
+      const LeftFactor<C> weights{buffers_.weights + at, kTileRows, 1};
       sums = value_sums_.data + (offset + j) * value_sums_.stride;
       product<C>(keys, tiles_.value_width(), weights,
                  {tiles_.gradients.row(seen.begin), tiles_.gradients.stride}, depth, sums,
@@ -266,12 +267,12 @@ void bias_gradient(const BackwardParams<T>& p, int64_t item, const Memory& memor
         for (int64_t row = place.rows.begin; row < end; row += kTileRows) {
           tiles.set_rows({h, row, end - row, 0, std::min(kTileRows, end - row)});
           if (!tiles.differentiate(0)) continue;
-          for (int64_t r = 0; r < tiles.view.rows; ++r) {
-            const KeyRange& range = tiles.view.row[r];
-            const C* from = buffers.score_gradients + r * kTileKeys;
+          for (int64_t r = 0; r < tiles.view.rows(); ++r) {
+            const KeyRange& range = tiles.view.row(r);
+            const C* from = buffers.score_gradients + r;
             C* to = p.bias_gradient.at(b, h, row + r) + key * p.bias_gradient.column;
             for (int64_t j = range.begin; j < range.end; ++j) {
-              to[j * p.bias_gradient.column] += from[j];
+              to[j * p.bias_gradient.column] += from[j * kTileRows];
             }
           }
         }

@@ -80,47 +80,48 @@ template <typename T>
 struct BackwardBuffers {
   using C = Compute<T>;
 
-  const T** key_rows;                             // of the block
-  const T** value_rows;                           // of the block
-  const T **query_rows, **gradient_rows;          // of a tile
-  C *keys, *transposed_keys, *transposed_values;  // of the block, tile after tile
-  C *queries, *gradients;                         // of a tile
-  C *usual_queries, *usual_gradients;             // without rows that are not finite
-  C *weights, *score_gradients, *elements;        // (kTileRows, kTileKeys)
-  int16_t* kept;                                  // likewise
-  C *lse, *shift;                                 // (kTileRows)
-  C *key_gradient, *value_gradient;               // of the block
-  C* query_gradient;                              // of a tile
+  const T **key_rows, **value_rows;              // of the block
+  const T **query_rows, **gradient_rows;         // of a tile
+  C *keys, *values;                              // of the block, if not read in place
+  C* usual_keys;                                 // of the block, without what is not finite
+  C *queries, *gradients;                        // of a tile, likewise
+  C *transposed_queries, *transposed_gradients;  // of a tile
+  C *weights, *score_gradients, *elements;       // (kTileKeys, kTileRows)
+  uint32_t* words;                               // (kTileKeys / 2, kTileRows)
+  C *lse, *shift;                                // (kTileRows)
+  C* query_gradient;                             // of a tile
+  C *key_gradient, *value_gradient;              // of the block
   int32_t *unusual_keys, *unusual_queries, *unusual_gradients;
 
   BackwardBuffers(Arena& arena, const BackwardParams<T>& in) {
     const int64_t width = padded<C>(in.width), value_width = padded<C>(in.value_width);
-    const int64_t keys_of_block =
-        padded<C>(std::min(BackwardLayout::kBlock, in.sequences.key_rows));
+    const int64_t block = std::min(BackwardLayout::kBlock, in.sequences.key_rows);
     const int64_t group = in.kv_heads == 0 ? 1 : in.heads / in.kv_heads;
-    const int64_t rows = std::min(kTileRows, group * in.sequences.query_rows);
-    key_rows = arena.take<const T*>(keys_of_block);
-    value_rows = arena.take<const T*>(keys_of_block);
+    const int64_t rows = padded<C>(std::min(kTileRows, group * in.sequences.query_rows));
+    const int64_t tile_keys = std::min(kTileKeys, in.sequences.key_rows);
+    key_rows = arena.take<const T*>(block);
+    value_rows = arena.take<const T*>(block);
     query_rows = arena.take<const T*>(rows);
     gradient_rows = arena.take<const T*>(rows);
-    keys = arena.take<C>(keys_of_block * width);
-    transposed_keys = arena.take<C>(keys_of_block * width);
-    transposed_values = arena.take<C>(keys_of_block * value_width);
+    keys = arena.take<C>(block * width);
+    values = arena.take<C>(block * value_width);
+    usual_keys = arena.take<C>(block * width);
     queries = arena.take<C>(rows * width);
     gradients = arena.take<C>(rows * value_width);
-    usual_queries = arena.take<C>(rows * width);
-    usual_gradients = arena.take<C>(rows * value_width);
-    weights = arena.take<C>(rows * kTileKeys);
-    score_gradients = arena.take<C>(rows * kTileKeys);
-    const bool has_elements = in.mask.view.data != nullptr || in.bias.data != nullptr;
-    elements = has_elements ? arena.take<C>(rows * kTileKeys) : nullptr;
-    kept = in.dropout.threshold != 0 ? arena.take<int16_t>(rows * kTileKeys) : nullptr;
-    lse = arena.take<C>(rows);
-    shift = arena.take<C>(rows);
-    key_gradient = arena.take<C>(keys_of_block * width);
-    value_gradient = arena.take<C>(keys_of_block * value_width);
+    transposed_queries = arena.take<C>(rows * width);
+    transposed_gradients = arena.take<C>(rows * value_width);
+    weights = arena.take<C>(tile_keys * kTileRows);
+    score_gradients = arena.take<C>(tile_keys * kTileRows);
+    // Elements are transposed in whole vectors of keys.
+    const int64_t has_elements = in.mask.view.data != nullptr || in.bias.data != nullptr;
+    elements = arena.take<C>(has_elements * kTileKeys * kTileRows);
+    words = arena.take<uint32_t>(in.dropout.threshold != 0 ? kTileKeys / 2 * kTileRows : 0);
+    lse = arena.take<C>(kTileRows);
+    shift = arena.take<C>(kTileRows);
     query_gradient = arena.take<C>(rows * width);
-    unusual_keys = arena.take<int32_t>(keys_of_block);
+    key_gradient = arena.take<C>(block * width);
+    value_gradient = arena.take<C>(block * value_width);
+    unusual_keys = arena.take<int32_t>(block);
     unusual_queries = arena.take<int32_t>(rows);
     unusual_gradients = arena.take<int32_t>(rows);
   }

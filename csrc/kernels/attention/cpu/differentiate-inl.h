@@ -9,17 +9,11 @@
 #include <algorithm>
 
 #include "csrc/kernels/attention/cpu/backward_layout.h"
-#include "csrc/kernels/attention/cpu/gradient_row-inl.h"
+#include "csrc/kernels/attention/cpu/gradient-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
-
-// Factors that the weights and score gradients of a tile are left with.
-template <typename C>
-struct GradientFactors {
-  C weights = 1, scores = 1;
-};
 
 template <typename T>
 class Differentiator {
@@ -51,10 +45,10 @@ class Differentiator {
     query_list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.query_rows);
     gradient_list =
         query_rows(in_.output_gradient, tile_, queries_, in_.value_width, buffers_.gradient_rows);
-    queries_left_ = left_operand(query_list, buffers_.queries);
-    gradients_left_ = left_operand(gradient_list, buffers_.gradients);
-    queries = right_operand(query_list, true, buffers_.usual_queries, unusual_queries);
-    gradients = right_operand(gradient_list, true, buffers_.usual_gradients, unusual_gradients);
+    pack_transposed<T>(query_list, buffers_.transposed_queries);
+    pack_transposed<T>(gradient_list, buffers_.transposed_gradients);
+    queries = right_operand(query_list, true, buffers_.queries, unusual_queries);
+    gradients = right_operand(gradient_list, true, buffers_.gradients, unusual_gradients);
     for (int64_t r = 0; r < rows.count; ++r) start_row(r);
   }
 
@@ -66,12 +60,12 @@ class Differentiator {
     look(in_, tile_, buffers_.elements, view);
     if (view.empty()) return false;
     pack_keys(offset + tile_.keys);
-    score_product<C>(view, queries_left_, buffers_.transposed_keys + offset * in_.width, tile_.keys,
-                     in_.width, buffers_.weights);
-    score_product<C>(view, gradients_left_, buffers_.transposed_values + offset * in_.value_width,
-                     tile_.keys, in_.value_width, buffers_.score_gradients);
-    if (drops()) draw_rows(in_.dropout, in_.heads, tile_, view, buffers_.kept);
-    for (int64_t r = 0; r < view.rows; ++r) finish_row(r);
+    const size_t n = static_cast<size_t>(offset / kTileKeys);
+    score_product<C>(view, left_keys_[n], buffers_.transposed_queries, in_.width, buffers_.weights);
+    score_product<C>(view, left_values_[n], buffers_.transposed_gradients, in_.value_width,
+                     buffers_.score_gradients);
+    if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view.all(), buffers_.words);
+    for (int64_t r = 0; r < view.rows(); r += lanes<C>()) finish_rows(r);
     return true;
   }
 
@@ -79,7 +73,7 @@ class Differentiator {
   int64_t value_width() const { return round_up_to_vectors<C>(in_.value_width); }
   const TilePlace& tile() const { return tile_; }
   // Keys of the tile at `offset` as the right factor.
-  Operand<C> keys(int64_t offset) const { return keys_of_tile_[offset / kTileKeys]; }
+  Operand<C> keys(int64_t offset) const { return right_keys_[offset / kTileKeys]; }
 
   TileView view;
   Operand<C> queries{}, gradients{};  // right factors
@@ -104,14 +98,17 @@ class Differentiator {
   C output_product(int64_t r, const T* output) const {
     const Tag<C> d;
     const int64_t step = hn::Lanes(d), column = in_.output.column;
-    const C* gradient = gradients_left_.row(r);
+    const T* gradient = buffers_.gradient_rows[r];
+    const int64_t gradient_column = gradient_list.column_stride;
     Vec<C> sum = hn::Zero(d);
     int64_t i = 0;
-    for (; column == 1 && i + step <= in_.value_width; i += step) {
-      sum = hn::MulAdd(load(d, output + i), hn::LoadU(d, gradient + i), sum);
+    for (; column == 1 && gradient_column == 1 && i + step <= in_.value_width; i += step) {
+      sum = hn::MulAdd(load(d, output + i), load(d, gradient + i), sum);
     }
     C rest = 0;
-    for (; i < in_.value_width; ++i) rest += to_compute(output[i * column]) * gradient[i];
+    for (; i < in_.value_width; ++i) {
+      rest += to_compute(output[i * column]) * to_compute(gradient[i * gradient_column]);
+    }
     return sum_of_lanes<C>(sum) + rest;
   }
 
@@ -121,40 +118,33 @@ class Differentiator {
     for (; packed_ < end; packed_ += kTileKeys) {
       const int64_t count = std::min(kTileKeys, block_.count - packed_);
       const RowList<T> keys = key_list.part(packed_, count);
-      pack_transposed<T>(keys, buffers_.transposed_keys + packed_ * in_.width);
-      pack_transposed<T>(value_list_.part(packed_, count),
-                         buffers_.transposed_values + packed_ * in_.value_width);
+      const size_t n = static_cast<size_t>(packed_ / kTileKeys);
+      left_keys_[n] = left_operand(keys, buffers_.keys + packed_ * width());
+      left_values_[n] =
+          left_operand(value_list_.part(packed_, count), buffers_.values + packed_ * value_width());
       UnusualRows unusual{0, unusual_keys.index + unusual_keys.count};
-      keys_of_tile_[packed_ / kTileKeys] =
-          right_operand(keys, true, buffers_.keys + packed_ * width(), unusual);
+      right_keys_[n] = right_operand(keys, true, buffers_.usual_keys + packed_ * width(), unusual);
       for (int64_t u = 0; u < unusual.count; ++u) unusual.index[u] += static_cast<int32_t>(packed_);
       unusual_keys.count += unusual.count;
     }
   }
 
-  void finish_row(int64_t r) {
-    C* weights = buffers_.weights + r * kTileKeys;
-    C* score_gradients = buffers_.score_gradients + r * kTileKeys;
-    const KeyRange& range = view.row[r];
-    clear_around(weights, range, view.all);
-    clear_around(score_gradients, range, view.all);
-    if (range.begin == range.end) return;
-    const GradientRow<T> row{
-        weights,
-        score_gradients,
-        range,
-        static_cast<C>(in_.scale),
-        buffers_.elements == nullptr ? nullptr : buffers_.elements + r * kTileKeys,
-        drops() ? buffers_.kept + r * kTileKeys : nullptr,
-        static_cast<C>(dropout_scale(in_.dropout)),
-        buffers_.lse[r],
-        buffers_.shift[r],
-        factors_.weights,
-        factors_.scores};
+  // The rows of one vector.
+  void finish_rows(int64_t r) {
+    const Tag<C> d;
+    const GradientColumn<T> column{column_of(in_, view, r, buffers_.weights, buffers_.elements),
+                                   {drops() ? buffers_.words + r : nullptr, in_.dropout.threshold},
+                                   buffers_.score_gradients + r,
+                                   hn::Set(d, static_cast<C>(dropout_scale(in_.dropout))),
+                                   shift_of<C>(hn::LoadU(d, buffers_.lse + r)),
+                                   hn::LoadU(d, buffers_.shift + r),
+                                   factors_};
+    clear_around(buffers_.weights + r, column.column.range, view.all());
+    clear_around(buffers_.score_gradients + r, column.column.range, view.all());
     if (whole_rows_) {
-      row.run_whole();
+      column.run_whole();
     } else {
-      row.run_part();
+      column.run_part();
     }
   }
 
@@ -162,8 +152,8 @@ class Differentiator {
   KeyPlace block_;
   Span queries_;
   RowList<T> value_list_{};
-  Operand<C> queries_left_{}, gradients_left_{};
-  Operand<C> keys_of_tile_[BackwardLayout::kBlock / kTileKeys] = {};
+  static constexpr int64_t kTiles = BackwardLayout::kBlock / kTileKeys;
+  Operand<C> left_keys_[kTiles] = {}, left_values_[kTiles] = {}, right_keys_[kTiles] = {};
   int64_t packed_ = 0;
   bool whole_rows_ = false;  // one tile holds all keys
 };

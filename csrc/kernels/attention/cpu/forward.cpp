@@ -31,41 +31,38 @@ class ForwardItem {
         place_(layout_.place(item)),
         partial_(layout_.template partial<C>(place_, memory.workspace)),
         queries_(params.sequences.query(place_.b)),
-        keys_(params.sequences.key(place_.b)) {}
+        keys_(params.sequences.key(place_.b)),
+        whole_(layout_.splits == 1 && keys_.length <= kTileKeys) {}
 
   void run() {
     const int64_t row = place_.block * layout_.block_rows;
     const int64_t rows = std::min(layout_.block_rows, queries_.length - row);
-    if (rows > 0) {
-      group_rows_ = {place_.group * layout_.group_size, row, rows, 0, layout_.group_size * rows};
-      attend();
+    tile_.b = place_.b;
+    tile_.rows = {place_.group * layout_.group_size, row, std::max<int64_t>(rows, 1), 0, 0};
+    for (int64_t first = 0; first < layout_.group_size * rows; first += kTileRows) {
+      tile_.rows.first = first;
+      tile_.rows.count = std::min(kTileRows, layout_.group_size * rows - first);
+      attend({row, row + rows});
     }
     if (layout_.splits == 1) blank_rows(std::max(row, queries_.length), row + layout_.block_rows);
   }
 
  private:
-  void attend() {
-    const int64_t rows = group_rows_.count;
-    std::fill_n(buffers_.largest, rows, -std::numeric_limits<C>::infinity());
-    std::fill_n(buffers_.sum, rows, C{0});
-    std::fill_n(buffers_.started, rows, uint8_t{0});
-    const RowRange range{group_rows_.first_row, group_rows_.first_row + group_rows_.rows_per_head};
-    common_ = visible_to_all(in_.rule, range, queries_.length, keys_.length);
-    whole_ = layout_.splits == 1 && keys_.length <= kTileKeys;
+  // One tile of rows against all keys. `rows` of each head.
+  void attend(const RowRange& rows) {
+    std::fill_n(buffers_.largest, kTileRows, -std::numeric_limits<C>::infinity());
+    std::fill_n(buffers_.sum, kTileRows, C{0});
+    started_ = 0;
     choose_output();
+    const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.query_rows);
+    pack_transposed<T>(list, buffers_.transposed_queries);
+    const KeyRange all = visible_to_all(in_.rule, rows, queries_.length, keys_.length);
     const KeyRange seen = layout_.keys_of_split(
-        place_.split, visible_to_rows(in_.rule, range, queries_.length, keys_.length));
-    tile_.b = place_.b;
-    tile_.rows = group_rows_;
+        place_.split, visible_to_rows(in_.rule, rows, queries_.length, keys_.length));
     for (int64_t key = seen.begin / kTileKeys * kTileKeys; key < seen.end; key += kTileKeys) {
       tile_.first_key = key;
       tile_.keys = std::min(kTileKeys, keys_.length - key);
-      keys_packed_ = false;
-      for (int64_t first = 0; first < rows; first += kTileRows) {
-        tile_.rows.first = first;
-        tile_.rows.count = std::min(kTileRows, rows - first);
-        attend_tile();
-      }
+      attend_tile(all);
     }
     if (layout_.splits == 1) {
       finish();
@@ -79,130 +76,123 @@ class ForwardItem {
     output_ = {buffers_.output, round_up_to_vectors<C>(in_.value_width)};
     if constexpr (std::is_same_v<T, C>) {
       if (whole_ && layout_.group_size == 1 && output_.stride == in_.value_width) {
-        output_ = {
-            in_.output.at(place_.b, group_rows_.first_head, queries_.first + group_rows_.first_row),
-            in_.output.row};
+        output_ = {in_.output.at(place_.b, tile_.rows.head(0), queries_.first + tile_.rows.row(0)),
+                   in_.output.row};
       }
     }
   }
   bool writes_in_place() const { return output_.data != buffers_.output; }
 
-  // Packs the keys and values of the tile for the first rows that see any of them.
-  void pack_keys() {
-    if (keys_packed_) return;
-    keys_packed_ = true;
-    const KeyPlace place{place_.b, place_.group, tile_.first_key, tile_.keys};
-    pack_transposed<T>(key_rows(in_, in_.key, place, in_.width, buffers_.rows), buffers_.keys);
-    value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.rows);
-    const bool all_see_all = !drops() && !has_elements(in_) && common_.begin <= tile_.first_key &&
-                             common_.end >= tile_.first_key + tile_.keys;
-    values_ = right_operand(value_list_, !all_see_all, buffers_.values, unusual_);
-  }
-
-  void attend_tile() {
-    C* elements = has_elements(in_) ? buffers_.elements : nullptr;
-    look(in_, tile_, elements, view_);
+  void attend_tile(const KeyRange& seen_by_all) {
+    look(in_, tile_, buffers_.elements, view_);
     if (view_.empty()) return;
-    pack_keys();
-    const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.query_rows);
-    score_product<C>(view_, left_operand(list, buffers_.queries), buffers_.keys, tile_.keys,
+    const KeyPlace place{place_.b, place_.group, tile_.first_key, tile_.keys};
+    const RowList<T> keys = key_rows(in_, in_.key, place, in_.width, buffers_.key_rows);
+    score_product<C>(view_, left_operand(keys, buffers_.keys), buffers_.transposed_queries,
                      in_.width, buffers_.scores);
-    if (drops()) draw_rows(in_.dropout, in_.heads, tile_, view_, buffers_.kept);
-    for (int64_t r = 0; r < view_.rows; ++r) weigh_row(r, elements);
-    for (int64_t j = view_.all.begin; j < view_.all.end; j += kDepth) {
-      for (int64_t r = 0; r < view_.rows; r += kBlockRows) {
-        add_values(r, j, std::min(j + kDepth, view_.all.end));
+    if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view_.all(), buffers_.words);
+    for (int64_t r = 0; r < view_.rows(); r += lanes<C>()) weigh(r);
+
+    value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.value_rows);
+    const bool may_be_zero = drops() || has_elements(in_) || seen_by_all.begin > tile_.first_key ||
+                             seen_by_all.end < tile_.first_key + tile_.keys;
+    values_ = right_operand(value_list_, may_be_zero, buffers_.values, unusual_);
+    for (int64_t j = view_.all().begin; j < view_.all().end; j += kDepth) {
+      for (int64_t r = 0; r < view_.rows(); r += kBlockRows) {
+        add_values(r, j, std::min(j + kDepth, view_.all().end));
       }
     }
   }
 
-  void weigh_row(int64_t r, const C* elements) {
-    C* scores = buffers_.scores + r * kTileKeys;
-    const KeyRange& range = view_.row[r];
-    clear_around(scores, range, view_.all);
-    if (range.begin == range.end) return;
-    const int64_t n = tile_.rows.first + r;
-    const SoftmaxRow<T> row{scores,
-                            range,
-                            static_cast<C>(in_.scale),
-                            elements == nullptr ? nullptr : elements + r * kTileKeys,
-                            drops() ? buffers_.kept + r * kTileKeys : nullptr,
-                            kept_factor(),
-                            buffers_.largest[n],
-                            buffers_.sum[n]};
-    if (whole_) return row.run_whole();
-    const C before = buffers_.largest[n];
-    const C now = std::max(before, finish_scores<C>(scores, range, row.scale, row.elements));
-    if (before != now && before != -std::numeric_limits<C>::infinity()) decay(n, before - now);
-    row.weigh(now);
-  }
-
-  // Lowers what a row has summed so far to a new largest score.
-  void decay(int64_t n, C difference) {
+  // Softmax of the rows of one vector.
+  void weigh(int64_t r) {
     const Tag<C> d;
-    const Vec<C> factor = exp_score(hn::Set(d, difference));
-    buffers_.sum[n] *= hn::GetLane(factor);
-    C* output = output_.data + n * output_.stride;
-    for (int64_t i = 0; i < in_.value_width; i += static_cast<int64_t>(hn::Lanes(d))) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, output + i), factor), d, output + i);
+    const SoftmaxColumn<T> softmax{column_of(in_, view_, r, buffers_.scores, buffers_.elements),
+                                   {drops() ? buffers_.words + r : nullptr, in_.dropout.threshold}};
+    clear_around(buffers_.scores + r, softmax.column.range, view_.all());
+    C *largest = buffers_.largest + r, *sum = buffers_.sum + r;
+    const Vec<C> before = hn::LoadU(d, largest);
+    const Vec<C> now = hn::Max(before, softmax.largest());
+    const Vec<C> shift = shift_of<C>(now);
+    Vec<C> total = softmax.weigh(shift);
+    if (started_ != 0) {
+      const Vec<C> decay = exp_score(hn::Sub(before, shift));
+      hn::StoreU(decay, d, buffers_.decay + r);
+      total = hn::MulAdd(hn::LoadU(d, sum), decay, total);
+    }
+    hn::StoreU(total, d, sum);
+    hn::StoreU(now, d, largest);
+    if (whole_ && std::is_same_v<T, C>) {
+      const Vec<C> none = hn::Zero(d), factor = hn::Set(d, kept_factor());
+      softmax.multiply(hn::IfThenZeroElse(hn::Eq(total, none), hn::Div(factor, total)));
     }
   }
 
-  // Weights of a block of rows times the values of columns begin … end - 1.
+  // Weights of a block of rows times the values of keys begin … end - 1.
   void add_values(int64_t r, int64_t begin, int64_t end) {
-    const int64_t rows = std::min<int64_t>(kBlockRows, view_.rows - r);
+    const int64_t rows = std::min<int64_t>(kBlockRows, view_.rows() - r);
+    const uint32_t bit = 1u << (r / kBlockRows);
+    C* output = output_.data + r * output_.stride;
+    if (begin == view_.all().begin && (started_ & bit) != 0) lower(r, rows, output);
     const KeyRange seen = view_.of_rows(r, r + rows);
     begin = std::max(begin, seen.begin);
     end = std::min(end, seen.end);
     if (begin >= end) return;
-    const int64_t n = tile_.rows.first + r;
-    uint8_t& started = buffers_.started[n];
-    C* output = output_.data + n * output_.stride;
-    const LeftFactor<C> weights{buffers_.scores + r * kTileKeys + begin, kTileKeys, 1};
+    const LeftFactor<C> weights{buffers_.scores + begin * kTileRows + r, 1, kTileRows};
     product<C>(rows, round_up_to_vectors<C>(in_.value_width), weights,
                {values_.row(begin), values_.stride}, end - begin, output, output_.stride,
-               started != 0 ? Store::kAdd : Store::kWrite);
-    started = 1;
+               (started_ & bit) != 0 ? Store::kAdd : Store::kWrite);
+    started_ |= bit;
     if (unusual_.count == 0) return;
     add_unusual_rows<T>(unusual_, value_list_, begin, end - begin, rows, weights, output,
                         output_.stride);
   }
 
-  void finish() {
-    finish_lse();
-    const T zero = from_compute<T>(0);
-    for (int64_t n = 0; n < group_rows_.count; ++n) {
-      const int64_t h = group_rows_.head(n), i = queries_.first + group_rows_.row(n);
-      T* output = in_.output.at(place_.b, h, i);
-      *in_.lse.at(place_.b, h, i) = buffers_.largest[n];
-      if (buffers_.sum[n] == 0 || buffers_.started[n / kBlockRows * kBlockRows] == 0) {
-        std::fill_n(output, in_.value_width, zero);
-      } else if (!writes_in_place()) {
-        const C factor = whole_ && std::is_same_v<T, C> ? C{1} : kept_factor() / buffers_.sum[n];
-        unpack_row<T>(output_.data + n * output_.stride, factor, in_.value_width, nullptr, output);
+  // Lowers what rows have summed so far to their new largest scores.
+  void lower(int64_t r, int64_t rows, C* output) {
+    const Tag<C> d;
+    for (int64_t n = 0; n < rows; ++n, output += output_.stride) {
+      const C decay = buffers_.decay[r + n];
+      if (decay == 1) continue;
+      for (int64_t i = 0; i < in_.value_width; i += static_cast<int64_t>(hn::Lanes(d))) {
+        hn::StoreU(hn::Mul(hn::LoadU(d, output + i), hn::Set(d, decay)), d, output + i);
       }
     }
   }
 
-  // largest becomes the log-sum-exp.
-  void finish_lse() {
+  bool has_started(int64_t r) const { return (started_ >> (r / kBlockRows) & 1) != 0; }
+
+  void finish() {
     const Tag<C> d;
-    for (int64_t n = 0; n < group_rows_.count; n += static_cast<int64_t>(hn::Lanes(d))) {
-      const Vec<C> log = log_sum(hn::LoadU(d, buffers_.sum + n));
-      hn::StoreU(hn::Add(hn::LoadU(d, buffers_.largest + n), log), d, buffers_.largest + n);
+    for (int64_t r = 0; r < tile_.rows.count; r += static_cast<int64_t>(hn::Lanes(d))) {
+      const Vec<C> log = log_sum(hn::LoadU(d, buffers_.sum + r));
+      hn::StoreU(hn::Add(hn::LoadU(d, buffers_.largest + r), log), d, buffers_.largest + r);
+    }
+    const bool is_done = whole_ && std::is_same_v<T, C>;
+    for (int64_t r = 0; r < tile_.rows.count; ++r) {
+      const int64_t h = tile_.rows.head(r), i = queries_.first + tile_.rows.row(r);
+      T* output = in_.output.at(place_.b, h, i);
+      *in_.lse.at(place_.b, h, i) = buffers_.largest[r];
+      if (buffers_.sum[r] == 0 || !has_started(r)) {
+        std::fill_n(output, in_.value_width, from_compute<T>(0));
+      } else if (!writes_in_place()) {
+        unpack_row<T>(output_.data + r * output_.stride,
+                      is_done ? C{1} : kept_factor() / buffers_.sum[r], in_.value_width, nullptr,
+                      output);
+      }
     }
   }
 
   void leave_partial() {
-    for (int64_t n = 0; n < group_rows_.count; ++n) {
-      const bool empty = buffers_.started[n / kBlockRows * kBlockRows] == 0;
-      partial_.largest[n] = buffers_.largest[n];
-      partial_.sum[n] = buffers_.sum[n];
-      C* to = partial_.output + n * layout_.value_width;
-      if (empty) {
-        std::fill_n(to, in_.value_width, C{0});
+    const int64_t first = tile_.rows.first;
+    for (int64_t r = 0; r < tile_.rows.count; ++r) {
+      partial_.largest[first + r] = buffers_.largest[r];
+      partial_.sum[first + r] = buffers_.sum[r];
+      C* to = partial_.output + (first + r) * layout_.value_width;
+      if (has_started(r)) {
+        std::copy_n(output_.data + r * output_.stride, in_.value_width, to);
       } else {
-        std::copy_n(output_.data + n * output_.stride, in_.value_width, to);
+        std::fill_n(to, in_.value_width, C{0});
       }
     }
   }
@@ -234,16 +224,14 @@ class ForwardItem {
   const ForwardPlace place_;
   const ForwardPartial<C> partial_;
   const Span queries_, keys_;
-  TileRows group_rows_;
-  KeyRange common_;     // keys that all rows see
-  bool whole_ = false;  // one tile holds all keys
-  Sums output_{};       // by row of the group
+  const bool whole_;      // one tile holds all keys
+  uint32_t started_ = 0;  // a bit for each block of rows that has met keys
+  Sums output_{};         // by row of the tile
   TilePlace tile_;
   TileView view_;
   RowList<T> value_list_{};
   Operand<C> values_{};
   UnusualRows unusual_{0, buffers_.unusual};
-  bool keys_packed_ = false;
 };
 
 // Combines the splits of one group, in the order of the keys.
@@ -252,7 +240,7 @@ void combine(const ForwardParams<T>& p, int64_t item, void* workspace) {
   using C = Compute<T>;
   constexpr C kNothing = -std::numeric_limits<C>::infinity();
   const ForwardLayout layout(p);
-  const int64_t b = item % layout.sequences, group = item / layout.sequences;
+  const int64_t b = item / layout.groups, group = item % layout.groups;
   const Span queries = p.sequences.query(b);
   const auto split = [&](int64_t s) {
     return layout.template partial<C>({b, group, 0, s}, workspace);

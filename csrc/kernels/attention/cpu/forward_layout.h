@@ -24,10 +24,9 @@ struct ForwardPartial {
 struct ForwardLayout {
   // Decoding has few rows and many keys; they are split so that all threads find work.
   static constexpr int64_t kSplitKeys = 512, kSplitRows = 8;
-  static constexpr int64_t kBlockRows = 240;  // of all heads of a group together
 
   int64_t sequences, groups, group_size, value_width;
-  int64_t block_rows, blocks;  // rows of one head
+  int64_t block_rows, blocks;  // rows of one head; with those of its group one tile, if they fit
   int64_t splits = 1;
   int64_t keys;
 
@@ -37,7 +36,7 @@ struct ForwardLayout {
         groups(in.kv_heads),
         group_size(in.kv_heads == 0 ? 1 : in.heads / in.kv_heads),
         value_width(in.value_width),
-        block_rows(std::min(std::max<int64_t>(1, kBlockRows / group_size),
+        block_rows(std::min(std::max<int64_t>(1, kTileRows / group_size),
                             std::max<int64_t>(1, in.sequences.query_rows))),
         blocks(divide_up(in.sequences.query_rows, block_rows)),
         keys(in.sequences.key_rows) {
@@ -51,13 +50,15 @@ struct ForwardLayout {
   int64_t rows() const { return group_size * block_rows; }
 
   ForwardPlace place(int64_t item) const {
+    // Neighbours in memory follow each other: the heads of a sequence share its cache lines, the
+    // blocks of a head its keys.
     ForwardPlace place;
     place.split = item % splits;
     item /= splits;
-    place.b = item % sequences;
-    item /= sequences;
+    place.block = item % blocks;
+    item /= blocks;
     place.group = item % groups;
-    place.block = item / groups;
+    place.b = item / groups;
     return place;
   }
 
@@ -88,37 +89,36 @@ template <typename T>
 struct ForwardBuffers {
   using C = Compute<T>;
 
-  const T** rows;        // of keys or values
-  const T** query_rows;  // of a tile
-  C* keys;               // a tile, transposed
-  C* values;             // a tile
-  C* queries;            // a tile
-  C* scores;             // (kTileRows, kTileKeys)
-  C* elements;           // likewise
-  int16_t* kept;         // likewise
+  const T **key_rows, **value_rows;  // of a tile
+  const T** query_rows;              // of a tile
+  C *keys, *values;                  // of a tile, copied if they cannot be read in place
+  C* transposed_queries;             // of a tile
+  C *scores, *elements;              // (kTileKeys, kTileRows)
+  uint32_t* words;                   // (kTileKeys / 2, kTileRows)
   int32_t* unusual;
-  C* output;  // (rows of the group, D_v)
-  C *largest, *sum;
-  uint8_t* started;
+  C* output;                 // (kTileRows, D_v)
+  C *largest, *sum, *decay;  // (kTileRows)
 
   ForwardBuffers(Arena& arena, const AttentionInputs<T>& in, const ForwardLayout& layout) {
     const int64_t width = padded<C>(in.width), value_width = padded<C>(in.value_width);
-    const int64_t tile_keys = std::min(kTileKeys, padded<C>(layout.keys));
-    const int64_t tile_rows = std::min(kTileRows, layout.rows());
-    rows = arena.take<const T*>(tile_keys);
+    const int64_t tile_keys = std::min(kTileKeys, layout.keys);
+    const int64_t tile_rows = padded<C>(std::min(kTileRows, layout.rows()));
+    key_rows = arena.take<const T*>(tile_keys);
+    value_rows = arena.take<const T*>(tile_keys);
     query_rows = arena.take<const T*>(tile_rows);
     keys = arena.take<C>(tile_keys * width);
     values = arena.take<C>(tile_keys * value_width);
-    queries = arena.take<C>(tile_rows * width);
-    scores = arena.take<C>(tile_rows * kTileKeys);
-    const bool has_elements = in.mask.view.data != nullptr || in.bias.data != nullptr;
-    elements = arena.take<C>(has_elements ? tile_rows * kTileKeys : 0);
-    kept = arena.take<int16_t>(in.dropout.threshold != 0 ? tile_rows * kTileKeys : 0);
+    transposed_queries = arena.take<C>(tile_rows * width);
+    // Elements are transposed in whole vectors of keys.
+    const int64_t has_elements = in.mask.view.data != nullptr || in.bias.data != nullptr;
+    scores = arena.take<C>(tile_keys * kTileRows);
+    elements = arena.take<C>(has_elements * kTileKeys * kTileRows);
+    words = arena.take<uint32_t>(in.dropout.threshold != 0 ? kTileKeys / 2 * kTileRows : 0);
     unusual = arena.take<int32_t>(tile_keys);
-    output = arena.take<C>(layout.rows() * value_width);
-    largest = arena.take<C>(padded<C>(layout.rows()));
-    sum = arena.take<C>(padded<C>(layout.rows()));
-    started = arena.take<uint8_t>(layout.rows());
+    output = arena.take<C>(tile_rows * value_width);
+    largest = arena.take<C>(kTileRows);
+    sum = arena.take<C>(kTileRows);
+    decay = arena.take<C>(kTileRows);
   }
 };
 

@@ -30,13 +30,16 @@ struct RowList {
   }
 };
 
-// Whether the rows can be read where they lie instead of being copied. Rows far apart would compete
-// for few sets of the cache.
+// Whether the rows can be read where they lie instead of being copied.
 template <typename T>
 HWY_INLINE bool is_readable_in_place(const RowList<T>& list) {
+  return std::is_same_v<T, Compute<T>> && list.column_stride == 1 && list.row_stride != 0;
+}
+// Many rows far apart would compete for few sets of the cache.
+template <typename T>
+HWY_INLINE bool is_dense(const RowList<T>& list) {
   constexpr int64_t kFar = 512 / sizeof(T);
-  return std::is_same_v<T, Compute<T>> && list.column_stride == 1 && list.row_stride != 0 &&
-         (list.row_stride == list.width || list.row_stride <= kFar);
+  return list.row_stride == list.width || list.row_stride <= kFar;
 }
 
 template <typename T>
@@ -140,7 +143,8 @@ Operand<Compute<T>> right_operand(const RowList<T>& list, bool check, Compute<T>
                                   UnusualRows& unusual) {
   const int64_t padded = round_up_to_vectors<Compute<T>>(list.width);
   unusual.count = 0;
-  if (is_readable_in_place(list) && list.width == padded && (!check || all_finite(list))) {
+  if (is_readable_in_place(list) && is_dense(list) && list.width == padded &&
+      (!check || all_finite(list))) {
     return in_place(list);
   }
   if (!pack_rows(list, padded, copy) && check) {
@@ -214,9 +218,16 @@ void pack_transposed(const RowList<T>& list, Compute<T>* to) {
   const Tag<C> d;
   const int64_t step = hn::Lanes(d), panel = panel_width<C>();
   const int64_t columns = round_up_to_vectors<C>(list.count);
-  alignas(64) C copies[kRows][16];
+  HWY_ALIGN C copies[kRows][16];
   for (int64_t start = 0; start < columns; start += panel) {
-    const int64_t stride = std::min(panel, columns - start), end = start + stride;
+    const int64_t stride = std::min(panel, columns - start);
+    const int64_t end = std::min(start + stride, list.count);
+    C* out = to + start * list.width;
+    if (end < start + stride) {
+      for (int64_t i = 0; i < list.width; ++i) {
+        hn::StoreU(hn::Zero(d), d, out + i * stride + stride - step);
+      }
+    }
     // A vector of the width at a time, so that the part of the panel written to stays in the cache.
     for (int64_t i = 0; i < list.width; i += step) {
       const int64_t size = std::min(step, list.width - i);
@@ -239,7 +250,7 @@ void pack_transposed(const RowList<T>& list, Compute<T>* to) {
             hn::Store(load(d, row), d, copies[r]);
           }
         }
-        C* block = to + start * list.width + i * stride + (j - start);
+        C* block = out + i * stride + (j - start);
         if (size == step) {
           transpose_vectors(from, block, stride);
           continue;

@@ -19,129 +19,174 @@ namespace HWY_NAMESPACE {
 // Bias and element mask of one row of a tile; -inf where hidden.
 template <typename T>
 void fill_elements(const AttentionInputs<T>& in, const TilePlace& at, int64_t r,
-                   const KeyRange& columns, Compute<T>* elements) {
+                   const KeyRange& keys, Compute<T>* elements) {
   using C = Compute<T>;
   constexpr C kHidden = -std::numeric_limits<C>::infinity();
   const int64_t h = at.rows.head(r), i = at.rows.row(r);
   if (in.bias.data == nullptr) {
-    std::fill(elements + columns.begin, elements + columns.end, C{0});
+    std::fill(elements + keys.begin, elements + keys.end, C{0});
   } else {
-    for (int64_t j = columns.begin; j < columns.end; ++j) {
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
       elements[j] = in.bias.template at<T>(at.b, h, i, at.first_key + j);
     }
   }
   if (in.mask.view.data == nullptr) return;
   const bool hidden = in.mask.hidden_value;
-  const bool* mask = in.mask.view.at(at.b, h, i) + at.first_key * in.mask.view.column;
   const int64_t step = in.mask.view.column;
+  const bool* mask = in.mask.view.at(at.b, h, i) + at.first_key * step;
   if (step == 1) {
-    for (int64_t j = columns.begin; j < columns.end; ++j) {
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
       elements[j] = mask[j] == hidden ? kHidden : elements[j];
     }
   } else {
-    for (int64_t j = columns.begin; j < columns.end; ++j) {
+    for (int64_t j = keys.begin; j < keys.end; ++j) {
       if (mask[j * step] == hidden) elements[j] = kHidden;
     }
   }
 }
 
-// What the rows see. `elements` (kTileRows, kTileKeys) is filled where a bias or an element mask
-// came, and the ranges end at the first and last visible column.
+// Looks at one row: its range ends at the first and last visible key.
+template <typename T>
+KeyRange look_at_row(const AttentionInputs<T>& in, const TilePlace& at, int64_t r,
+                     Compute<T>* elements) {
+  using C = Compute<T>;
+  constexpr C kHidden = -std::numeric_limits<C>::infinity();
+  KeyRange range = visible_range(in.rule, at.rows.row(r), in.sequences.query(at.b).length,
+                                 in.sequences.key(at.b).length);
+  range.begin = std::max<int64_t>(range.begin - at.first_key, 0);
+  range.end = std::min(range.end - at.first_key, at.keys);
+  if (range.end <= range.begin) range = {};
+  if (elements == nullptr) return range;
+  std::fill_n(elements, kTileKeys, kHidden);
+  fill_elements(in, at, r, range, elements);
+  while (range.begin < range.end && elements[range.begin] == kHidden) ++range.begin;
+  while (range.end > range.begin && elements[range.end - 1] == kHidden) --range.end;
+  return range.end == range.begin ? KeyRange{} : range;
+}
+
+template <typename T>
+HWY_INLINE bool has_elements(const AttentionInputs<T>& in) {
+  return in.mask.view.data != nullptr || in.bias.data != nullptr;
+}
+
+// What the rows of a tile see. Bias and element mask, if any, are left in `elements`
+// (kTileKeys, kTileRows).
 template <typename T>
 void look(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* elements, TileView& view) {
   using C = Compute<T>;
-  constexpr C kHidden = -std::numeric_limits<C>::infinity();
-  const int64_t query_length = in.sequences.query(at.b).length;
-  const int64_t key_length = in.sequences.key(at.b).length;
-  view.rows = at.rows.count;
-  view.all = {};
-  for (int64_t r = 0; r < at.rows.count; ++r) {
-    KeyRange range = visible_range(in.rule, at.rows.row(r), query_length, key_length);
-    range.begin = std::max<int64_t>(range.begin - at.first_key, 0);
-    range.end = std::min(range.end - at.first_key, at.keys);
-    if (range.end <= range.begin) range = {};
-    if (elements != nullptr && range.begin != range.end) {
-      C* row = elements + r * kTileKeys;
-      fill_elements(in, at, r, range, row);
-      while (range.begin < range.end && row[range.begin] == kHidden) ++range.begin;
-      while (range.end > range.begin && row[range.end - 1] == kHidden) --range.end;
-      if (range.end == range.begin) range = {};
-    }
-    view.row[r] = range;
-    TileView::merge(range, view.all);
-  }
-}
-
-// Columns of whole vectors around a range.
-template <typename C>
-HWY_INLINE KeyRange whole_vectors(const KeyRange& range) {
-  const int64_t step = lanes<C>();
-  return {range.begin / step * step, round_up_to_vectors<C>(range.end)};
-}
-
-// out(r, j) = row r . key j for all that the rows see; keys transposed in panels. Panels that no
-// row of a block sees are skipped and their numbers left as they are.
-template <typename C>
-void score_product(const TileView& view, const Operand<C>& left, const C* transposed, int64_t keys,
-                   int64_t width, C* out) {
-  const int64_t panel = panel_width<C>(), columns = round_up_to_vectors<C>(keys);
-  const int64_t step = lanes<C>();
-  for (int64_t start = view.all.begin / panel * panel; start < view.all.end; start += panel) {
-    const int64_t stride = std::min(panel, columns - start);
-    for (int64_t r = 0; r < view.rows; r += kBlockRows) {
-      const int64_t rows = std::min<int64_t>(kBlockRows, view.rows - r);
-      const KeyRange seen = whole_vectors<C>(view.of_rows(r, r + rows));
-      const int64_t from = std::max(seen.begin, start), to = std::min(seen.end, start + stride);
-      if (to <= from) continue;
-      product_panel(rows, (to - from) / step, {left.row(r), left.stride, 1},
-                    {transposed + start * width + (from - start), stride}, width,
-                    out + r * kTileKeys + from, kTileKeys, Store::kWrite);
-    }
-  }
-}
-
-// One vector of products becomes scores, -inf where hidden. `elements` may be null.
-template <typename C>
-HWY_INLINE Vec<C> finished_scores(const C* scores, int64_t j, const KeyRange& range, Vec<C> scale,
-                                  const C* elements) {
-  const Tag<C> d;
-  const Vec<C> hidden = minus_infinity<C>();
-  Vec<C> x = hn::Mul(hn::LoadU(d, scores + j), scale);
-  if (elements != nullptr) {
-    const Vec<C> e = hn::LoadU(d, elements + j);
-    x = hn::IfThenElse(hn::Eq(e, hidden), hidden, hn::Add(x, e));
-  }
-  if (j < range.begin || j + static_cast<int64_t>(hn::Lanes(d)) > range.end) {
-    x = hn::IfThenElse(lanes_within<C>(j, range.begin, range.end), x, hidden);
-  }
-  return x;
-}
-
-// The same for all of a row, in place; returns the largest.
-template <typename C>
-HWY_INLINE C finish_scores(C* scores, const KeyRange& range, C factor, const C* elements) {
-  const Tag<C> d;
-  const Vec<C> scale = hn::Set(d, factor);
-  const KeyRange vectors = whole_vectors<C>(range);
-  Vec<C> largest = minus_infinity<C>();
-  for (int64_t j = vectors.begin; j < vectors.end; j += static_cast<int64_t>(hn::Lanes(d))) {
-    const Vec<C> x = finished_scores<C>(scores, j, range, scale, elements);
-    hn::StoreU(x, d, scores + j);
-    largest = hn::Max(largest, x);
-  }
-  return largest_lane<C>(largest);
-}
-
-// Zeros in the columns of `all` that lie outside the vectors of `range`.
-template <typename C>
-HWY_INLINE void clear_around(C* row, const KeyRange& range, const KeyRange& all) {
-  const KeyRange inner = whole_vectors<C>(range), outer = whole_vectors<C>(all);
-  if (range.begin == range.end) {
-    std::fill(row + outer.begin, row + outer.end, C{0});
+  constexpr int64_t kStrip = 4;
+  const bool reads_elements = has_elements(in);
+  const MaskRule& rule = in.rule;
+  if (!reads_elements && !rule.causal && rule.left < 0 && rule.right < 0) {
+    view.set_all(at.rows.count, {0, at.keys});
     return;
   }
-  std::fill(row + outer.begin, row + inner.begin, C{0});
-  std::fill(row + inner.end, row + outer.end, C{0});
+  const int64_t rows = at.rows.count;
+  view.start(rows);
+  HWY_ALIGN C strip[kStrip][kTileKeys];
+  for (int64_t r = 0; r < rows; ++r) {
+    view.set_row(r, look_at_row(in, at, r, reads_elements ? strip[r % kStrip] : nullptr));
+    if (!reads_elements || (r % kStrip != kStrip - 1 && r + 1 != rows)) continue;
+    for (int64_t j = 0; j < kTileKeys; j += lanes<C>()) {
+      const C* from[kStrip] = {strip[0] + j, strip[1] + j, strip[2] + j, strip[3] + j};
+      transpose_vectors(from, elements + j * kTileRows + r / kStrip * kStrip, kTileRows);
+    }
+  }
+}
+
+// out(j, r) = key j . row r for all that the rows see; rows transposed in panels. Vectors of rows
+// that see none of a block of keys are left as they are.
+template <typename C>
+void score_product(const TileView& view, const Operand<C>& keys, const C* transposed_rows,
+                   int64_t width, C* out) {
+  const int64_t step = lanes<C>(), panel = panel_width<C>();
+  const int64_t columns = round_up_to_vectors<C>(view.rows());
+  for (int64_t start = 0; start < columns; start += panel) {
+    const int64_t stride = std::min(panel, columns - start);
+    for (int64_t j = view.all().begin; j < view.all().end; j += kBlockRows) {
+      const int64_t count = std::min<int64_t>(kBlockRows, view.all().end - j);
+      const RowRange seen = view.rows_that_see(j, j + count);
+      const int64_t from = std::max(seen.begin / step * step, start);
+      const int64_t to = std::min(round_up_to_vectors<C>(seen.end), start + stride);
+      if (from >= to) continue;
+      product_panel(count, (to - from) / step, {keys.row(j), keys.stride, 1},
+                    {transposed_rows + start * width + (from - start), stride}, width,
+                    out + j * kTileRows + from, kTileRows, Store::kWrite);
+    }
+  }
+}
+
+// The scores of as many query rows as a vector has lanes, down the keys of a tile.
+template <typename C>
+struct ScoreColumn {
+  C* scores;          // products, of the first row; the next key lies kTileRows further
+  const C* elements;  // likewise; null: no bias, no element mask
+  Vec<C> scale;
+  KeyRange range;     // keys that any of the rows sees
+  bool even;          // all rows see all of them
+  Vec<C> begin, end;  // of each row
+
+  HWY_INLINE Vec<C> score(int64_t j) const {
+    const Tag<C> d;
+    const Vec<C> hidden = minus_infinity<C>();
+    Vec<C> x = hn::Mul(hn::LoadU(d, scores + j * kTileRows), scale);
+    if (elements != nullptr) {
+      const Vec<C> e = hn::LoadU(d, elements + j * kTileRows);
+      x = hn::IfThenElse(hn::Eq(e, hidden), hidden, hn::Add(x, e));
+    }
+    if (even) return x;
+    const Vec<C> key = hn::Set(d, static_cast<C>(j));
+    return hn::IfThenElse(hn::And(hn::Ge(key, begin), hn::Lt(key, end)), x, hidden);
+  }
+};
+
+// The column of rows first … first + lanes - 1. Lanes past the last row hold rubbish that nobody
+// reads.
+template <typename T, typename C = Compute<T>>
+HWY_INLINE ScoreColumn<C> column_of(const AttentionInputs<T>& in, const TileView& view,
+                                    int64_t first, C* scores, const C* elements) {
+  const Tag<C> d;
+  ScoreColumn<C> column{scores + first,
+                        has_elements(in) ? elements + first : nullptr,
+                        hn::Set(d, static_cast<C>(in.scale)),
+                        view.all(),
+                        view.even(),
+                        hn::Zero(d),
+                        hn::Zero(d)};
+  if (view.even()) return column;
+  const int64_t count = std::min<int64_t>(hn::Lanes(d), view.rows() - first);
+  HWY_ALIGN C begin[16] = {}, end[16] = {};
+  column.range = view.of_rows(first, first + count);
+  column.even = true;
+  for (int64_t n = 0; n < count; ++n) {
+    const KeyRange row = view.row(first + n);
+    begin[n] = static_cast<C>(row.begin);
+    end[n] = static_cast<C>(row.end);
+    column.even &= row.begin == column.range.begin && row.end == column.range.end;
+  }
+  column.begin = hn::Load(d, begin);
+  column.end = hn::Load(d, end);
+  return column;
+}
+
+// What to subtract from scores whose largest, or whose log-sum-exp, is x. Rows that have met
+// nothing but -inf keep weights of 0.
+template <typename C>
+HWY_INLINE Vec<C> shift_of(Vec<C> x) {
+  return hn::IfThenZeroElse(hn::Eq(x, minus_infinity<C>()), x);
+}
+
+// Zeros for the keys of `all` that no row of the column sees.
+template <typename C>
+HWY_INLINE void clear_around(C* column, const KeyRange& range, const KeyRange& all) {
+  const Tag<C> d;
+  const int64_t begin = range.begin == range.end ? all.end : range.begin;
+  for (int64_t j = all.begin; j < begin; ++j) {
+    hn::StoreU(hn::Zero(d), d, column + j * kTileRows);
+  }
+  for (int64_t j = std::max(range.end, begin); j < all.end; ++j) {
+    hn::StoreU(hn::Zero(d), d, column + j * kTileRows);
+  }
 }
 
 // Where the rows of a tile lie in memory; `rows` is filled.
@@ -170,11 +215,6 @@ RowList<T> key_rows(const AttentionInputs<T>& in, const View<const T>& view, con
   }
   const bool even = in.beam_index.data == nullptr || in.beam_index.position == 0;
   return {rows, at.count, width, view.column, even ? view.row : 0};
-}
-
-template <typename T>
-HWY_INLINE bool has_elements(const AttentionInputs<T>& in) {
-  return in.mask.view.data != nullptr || in.bias.data != nullptr;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -9,8 +9,10 @@
 
 namespace headwise::kernels::cpu {
 
-constexpr int64_t kTileRows = 48;   // query rows whose scores are held at once
-constexpr int64_t kTileKeys = 128;  // keys packed at once; a multiple of 32, as dropout bits are
+// A tile of scores lies in memory as (key, query row): softmax then runs down the rows of a vector,
+// one query row a lane, and needs no sum across lanes.
+constexpr int64_t kTileRows = 64;   // query rows of a tile: whole vectors, and one panel of AVX-512
+constexpr int64_t kTileKeys = 128;  // keys of a tile; a multiple of 32, as dropout bits are
 
 constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -60,8 +62,15 @@ struct TileRows {
   int64_t rows_per_head = 1;  // of the block
   int64_t first = 0, count = 0;
 
-  int64_t head(int64_t r) const { return first_head + (first + r) / rows_per_head; }
-  int64_t row(int64_t r) const { return first_row + (first + r) % rows_per_head; }
+  // Most tiles lie in one head and need no division.
+  int64_t head(int64_t r) const {
+    const int64_t n = first + r;
+    return n < rows_per_head ? first_head : first_head + n / rows_per_head;
+  }
+  int64_t row(int64_t r) const {
+    const int64_t n = first + r;
+    return first_row + (n < rows_per_head ? n : n % rows_per_head);
+  }
 };
 
 /// A tile's place: rows against keys first_key … first_key + keys - 1 of sequence b.
@@ -76,36 +85,66 @@ struct KeyPlace {
   int64_t b = 0, group = 0, first = 0, count = 0;
 };
 
-/// What one tile of query rows sees of one tile of keys. Columns count from the tile's first key.
-struct TileView {
-  int64_t rows = 0;
-  KeyRange row[kTileRows];  // visible columns of each row; between them an element mask may hide
-  KeyRange all;             // of all rows together
-
-  bool empty() const { return all.begin == all.end; }
-  KeyRange of_rows(int64_t begin, int64_t end) const {
-    KeyRange range;
-    for (int64_t r = begin; r < end; ++r) merge(row[r], range);
-    return range;
+/// What one tile of query rows sees of one tile of keys, counted from the tile's first key. Between
+/// the first and the last visible key of a row an element mask may hide.
+class TileView {
+ public:
+  /// All rows see the same keys.
+  void set_all(int64_t rows, const KeyRange& range) {
+    rows_ = rows;
+    all_ = range;
+    even_ = true;
   }
-  /// Rows that see some of the columns begin … end - 1, and all rows between them.
-  RowRange rows_that_see(int64_t begin, int64_t end) const {
-    RowRange range;
-    for (int64_t r = 0; r < rows; ++r) {
-      if (row[r].begin == row[r].end || row[r].begin >= end || row[r].end <= begin) continue;
-      if (range.begin == range.end) range.begin = r;
-      range.end = r + 1;
-    }
-    return range;
+  /// Row after row: start() and then set_row() for each.
+  void start(int64_t rows) {
+    rows_ = rows;
+    all_ = {};
+    even_ = false;
   }
-  static void merge(const KeyRange& from, KeyRange& to) {
-    if (from.begin == from.end) return;
-    if (to.begin == to.end) {
-      to = from;
+  void set_row(int64_t r, const KeyRange& range) {
+    begin_[r] = static_cast<int32_t>(range.begin);
+    end_[r] = static_cast<int32_t>(range.end);
+    if (range.begin == range.end) return;
+    if (empty()) {
+      all_ = range;
     } else {
-      to = {std::min(to.begin, from.begin), std::max(to.end, from.end)};
+      all_ = {std::min(all_.begin, range.begin), std::max(all_.end, range.end)};
     }
   }
+
+  int64_t rows() const { return rows_; }
+  bool even() const { return even_; }
+  bool empty() const { return all_.begin == all_.end; }
+  const KeyRange& all() const { return all_; }
+  KeyRange row(int64_t r) const { return even_ ? all_ : KeyRange{begin_[r], end_[r]}; }
+
+  /// Keys that any of some rows sees.
+  KeyRange of_rows(int64_t begin, int64_t end) const {
+    if (even_) return all_;
+    int32_t first = INT32_MAX, last = 0;
+    for (int64_t r = begin; r < end; ++r) {
+      const bool sees = begin_[r] < end_[r];
+      first = sees ? std::min(first, begin_[r]) : first;
+      last = sees ? std::max(last, end_[r]) : last;
+    }
+    return first < last ? KeyRange{first, last} : KeyRange{};
+  }
+  /// Rows that see some of the keys begin … end - 1, and all rows between them.
+  RowRange rows_that_see(int64_t begin, int64_t end) const {
+    int64_t first = 0, last = rows_;
+    if (even_) return {first, last};
+    const auto sees = [&](int64_t r) { return begin_[r] < end && end_[r] > begin; };
+    while (first < last && !sees(first)) ++first;
+    while (last > first && !sees(last - 1)) --last;
+    return {first, last};
+  }
+
+ private:
+  int64_t rows_ = 0;
+  KeyRange all_;
+  bool even_ = false;
+  // Left unset: a view is made for every small tile.
+  int32_t begin_[kTileRows], end_[kTileRows];
 };
 
 }  // namespace headwise::kernels::cpu

@@ -35,7 +35,7 @@ class WeightsOfHead {
     for (int64_t row = 0; row < queries_.length; row += kTileRows) {
       const int64_t left = queries_.length - row;
       const TileRows rows{h_, row, left, 0, std::min(kTileRows, left)};
-      std::fill_n(buffers_.sums, kTileRows, C{0});
+      set_rows(rows);
       for (int64_t key = 0; key < keys_; key += kTileKeys) sum_tile(rows, key);
       for (int64_t key = 0; key < keys_; key += kTileKeys) {
         if (keys_ <= kTileKeys || exponentiate(rows, key)) leave_tile(key);
@@ -51,41 +51,45 @@ class WeightsOfHead {
     look(in_, tile_, buffers_.elements, view_);
     if (view_.empty()) return false;
     const KeyPlace place{b_, in_.group_of(h_), key, tile_.keys};
-    pack_transposed<T>(key_rows(in_, in_.key, place, in_.width, buffers_.rows), buffers_.keys);
-    const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.rows);
-    score_product<C>(view_, left_operand(list, buffers_.queries), buffers_.keys, tile_.keys,
+    const RowList<T> keys = key_rows(in_, in_.key, place, in_.width, buffers_.rows);
+    score_product<C>(view_, left_operand(keys, buffers_.keys), buffers_.transposed_queries,
                      in_.width, buffers_.scores);
-    const Vec<C> scale = hn::Set(d, static_cast<C>(in_.scale));
-    for (int64_t r = 0; r < view_.rows; ++r) {
-      const KeyRange& range = view_.row[r];
-      if (range.begin == range.end) continue;
-      C* scores = buffers_.scores + r * kTileKeys;
-      const C* elements =
-          buffers_.elements == nullptr ? nullptr : buffers_.elements + r * kTileKeys;
-      const Vec<C> minus = hn::Set(d, *in_.lse.at(b_, h_, queries_.first + rows.row(r)));
-      const KeyRange vectors = whole_vectors<C>(range);
-      for (int64_t j = vectors.begin; j < vectors.end; j += static_cast<int64_t>(hn::Lanes(d))) {
-        const Vec<C> x = finished_scores<C>(scores, j, range, scale, elements);
-        hn::StoreU(exp_score(hn::Sub(x, minus)), d, scores + j);
+    for (int64_t r = 0; r < view_.rows(); r += lanes<C>()) {
+      const ScoreColumn<C> column = column_of(in_, view_, r, buffers_.scores, buffers_.elements);
+      const Vec<C> minus = shift_of<C>(hn::LoadU(d, buffers_.lse + r));
+      for (int64_t j = column.range.begin; j < column.range.end; ++j) {
+        hn::StoreU(exp_score(hn::Sub(column.score(j), minus)), d, column.scores + j * kTileRows);
       }
     }
     return true;
   }
 
+  void set_rows(const TileRows& rows) {
+    tile_ = {b_, rows, 0, 0};
+    pack_transposed<T>(query_rows(in_.query, tile_, queries_, in_.width, buffers_.rows),
+                       buffers_.transposed_queries);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      buffers_.lse[r] = *in_.lse.at(b_, h_, queries_.first + rows.row(r));
+    }
+    std::fill_n(buffers_.sums, kTileRows, C{0});
+  }
+
   void sum_tile(const TileRows& rows, int64_t key) {
     if (!exponentiate(rows, key)) return;
-    for (int64_t r = 0; r < view_.rows; ++r) {
-      const C* scores = buffers_.scores + r * kTileKeys;
-      for (int64_t j = view_.row[r].begin; j < view_.row[r].end; ++j) buffers_.sums[r] += scores[j];
+    for (int64_t r = 0; r < view_.rows(); ++r) {
+      const C* scores = buffers_.scores + r;
+      for (int64_t j = view_.row(r).begin; j < view_.row(r).end; ++j) {
+        buffers_.sums[r] += scores[j * kTileRows];
+      }
     }
   }
 
   void leave_tile(int64_t key) {
-    for (int64_t r = 0; r < view_.rows; ++r) {
-      const C* scores = buffers_.scores + r * kTileKeys;
+    for (int64_t r = 0; r < view_.rows(); ++r) {
+      const C* scores = buffers_.scores + r;
       T* to = in_.weights.at(b_, h_, tile_.rows.row(r)) + key;
-      for (int64_t j = view_.row[r].begin; j < view_.row[r].end; ++j) {
-        to[j] = from_compute<T>(scores[j] / buffers_.sums[r]);
+      for (int64_t j = view_.row(r).begin; j < view_.row(r).end; ++j) {
+        to[j] = from_compute<T>(scores[j * kTileRows] / buffers_.sums[r]);
       }
     }
   }
