@@ -94,10 +94,10 @@ struct Loops {
     want[kernels::kFirst] += w[0];
     want[kernels::kLast] += w[keys - 1];
     for (int64_t offset = -kLargestOffset; offset <= kLargestOffset; ++offset) {
-      const int64_t j = i + diagonal + offset, n = kLargestOffset + offset;
+      const int64_t j = i + diagonal + offset, place = kLargestOffset + offset;
       if (j < 0 || j >= keys) continue;
-      want[kernels::kMass + n] += w[j];
-      want[kernels::kTopKeys + n] += j == top;
+      want[kernels::kMass + place] += w[j];
+      want[kernels::kTopKeys + place] += j == top;
     }
   }
 

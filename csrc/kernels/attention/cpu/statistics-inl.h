@@ -29,7 +29,7 @@ HWY_INLINE KeyRange row_vectors(const KeyRange& range) {
 // What the rows of a tile see. Bias and element mask, if any, are left in `elements`.
 template <typename T>
 void look_along_rows(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* elements,
-                     TileView& view) {
+                     SeenByRows& view) {
   constexpr Compute<T> kHidden = -std::numeric_limits<Compute<T>>::infinity();
   const int64_t queries = in.sequences.query(at.b).length, keys = in.sequences.key(at.b).length;
   view.rows = at.rows.count;
@@ -47,13 +47,13 @@ void look_along_rows(const AttentionInputs<T>& in, const TilePlace& at, Compute<
       if (range.end == range.begin) range = {};
     }
     view.row[r] = range;
-    TileView::merge(range, view.all);
+    SeenByRows::merge(range, view.all);
   }
 }
 
 // out(r, j) = row r . key j for all that the rows see; keys transposed in panels.
 template <typename C>
-void products_along_rows(const TileView& view, const Operand<C>& rows, const C* transposed,
+void products_along_rows(const SeenByRows& view, const Operand<C>& rows, const C* transposed,
                          int64_t keys, int64_t width, C* out) {
   const int64_t step = lanes<C>(), panel = panel_width<C>(), columns = round_up_to_vectors<C>(keys);
   for (int64_t start = view.all.begin / panel * panel; start < view.all.end; start += panel) {

@@ -267,7 +267,7 @@ class StatisticsItem {
   const int64_t diagonal_;  // the key of row 0
   TileRows block_rows_;
   TilePlace tile_;
-  TileView view_;
+  SeenByRows view_;
   int64_t packed_key_ = -1;
   double totals_[kStatisticsColumns] = {};
 };

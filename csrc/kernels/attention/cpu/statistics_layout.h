@@ -12,6 +12,26 @@ namespace headwise::kernels::cpu {
 // Rows for which a tile of keys is packed once.
 constexpr int64_t kStatisticsRows = 5 * kTileRows;
 
+/// Keys that the rows of a tile see, counted from the tile's first key; between them an element
+/// mask may hide.
+struct SeenByRows {
+  int64_t rows = 0;
+  KeyRange row[kTileRows];
+  KeyRange all;
+
+  bool empty() const { return all.begin == all.end; }
+  KeyRange of_rows(int64_t begin, int64_t end) const {
+    KeyRange range;
+    for (int64_t r = begin; r < end; ++r) merge(row[r], range);
+    return range;
+  }
+  static void merge(const KeyRange& from, KeyRange& to) {
+    if (from.begin == from.end) return;
+    to = to.begin == to.end ? from
+                            : KeyRange{std::min(to.begin, from.begin), std::max(to.end, from.end)};
+  }
+};
+
 /// What is to be known of a row before its shares can be added up.
 struct RowSums {
   int64_t keys;         // that it sees
