@@ -106,52 +106,42 @@ HWY_INLINE void add_row_sums(const C* logs, const C* weights, const C* norms, co
     const auto hidden = hn::Eq(hn::LoadU(d, logs + j), minus_infinity<C>());
     sums.keys += lanes<C>() - static_cast<int64_t>(hn::CountTrue(d, hidden));
   }
-  sums.weight += sum_of_lanes<C>(sum);
-  sums.norm += sum_of_lanes<C>(norm_sum);
+  sums.whole[0].sum += sum_of_lanes<C>(sum);
+  sums.whole[1].sum += sum_of_lanes<C>(norm_sum);
 }
 
-// Weights and logarithms of shares of a whole; divided, so that an only key's share is exactly 1.
-// The log-sum-exp makes the weights 1 in sum but for its rounding, which goes with it.
+// One row of a tile, to be measured.
 template <typename C>
-HWY_INLINE void divide_row(C* logs, C* weights, const KeyRange& range, double sum) {
-  const Tag<C> d;
-  if (range.begin == range.end) return;
-  const KeyRange vectors = row_vectors<C>(range);
-  const double whole = sum == 0 ? 1 : sum;
-  const Vec<C> divisor = hn::Set(d, static_cast<C>(whole));
-  const Vec<C> minus = hn::Set(d, static_cast<C>(std::log(whole)));
-  for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
-    hn::StoreU(hn::Div(hn::LoadU(d, weights + j), divisor), d, weights + j);
-    hn::StoreU(hn::Sub(hn::LoadU(d, logs + j), minus), d, logs + j);
-  }
-}
+struct MeasuredRow {
+  C *logs, *weights;
+  const C *norms, *log_norms;  // of the tile's keys
+  KeyRange range;
+  int64_t to_diagonal;  // of the tile's first key
+  int64_t first_key;
+};
 
-// Weights become weights times norms.
-template <typename C>
-HWY_INLINE void weigh_by_norms(C* logs, C* weights, const C* norms, const C* log_norms,
-                               const KeyRange& range) {
+// Adds a tile's part to what a row has gathered. The weights become shares of their sum, with norms
+// of the sum of share times norm. They are divided, so that an only key's share is exactly 1.
+template <bool kWithNorms, typename C>
+HWY_INLINE void gather_row(const MeasuredRow<C>& of, const Whole& whole, RowStatistics<C>& row) {
   const Tag<C> d;
-  const KeyRange vectors = row_vectors<C>(range);
-  for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
-    const Vec<C> weight = hn::LoadU(d, weights + j);
-    const Vec<C> product = hn::Mul(weight, hn::LoadU(d, norms + j));
-    hn::StoreU(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), product), d, weights + j);
-    hn::StoreU(hn::Add(hn::LoadU(d, logs + j), hn::LoadU(d, log_norms + j)), d, logs + j);
-  }
-}
-
-// Adds a tile's part to what a row has gathered. to_diagonal: the first column's distance from it.
-template <typename C>
-HWY_INLINE void gather_row(const C* logs, const C* weights, const KeyRange& range,
-                           int64_t to_diagonal, int64_t first_key, RowStatistics<C>& row) {
-  const Tag<C> d;
-  const KeyRange vectors = row_vectors<C>(range);
+  const KeyRange vectors = row_vectors<C>(of.range);
+  const Vec<C> divisor = hn::Set(d, static_cast<C>(whole.sum));
+  const Vec<C> minus = hn::Set(d, static_cast<C>(whole.log));
   Vec<C> entropy = hn::Zero(d), distance = hn::Zero(d), largest = hn::Zero(d);
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
-    const Vec<C> weight = hn::LoadU(d, weights + j);
-    const Vec<C> term = hn::Mul(weight, hn::LoadU(d, logs + j));
-    entropy = hn::Sub(entropy, hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), term));
-    const Vec<C> offset = hn::Iota(d, static_cast<C>(j + to_diagonal));
+    Vec<C> weight = hn::LoadU(d, of.weights + j), log = hn::LoadU(d, of.logs + j);
+    const auto is_zero = hn::Eq(weight, hn::Zero(d));
+    if (kWithNorms) {
+      weight = hn::IfThenZeroElse(is_zero, hn::Mul(weight, hn::LoadU(d, of.norms + j)));
+      log = hn::Add(log, hn::LoadU(d, of.log_norms + j));
+    }
+    weight = hn::Div(weight, divisor);
+    log = hn::Sub(log, minus);
+    hn::StoreU(weight, d, of.weights + j);
+    if (!kWithNorms) hn::StoreU(log, d, of.logs + j);
+    entropy = hn::Sub(entropy, hn::IfThenZeroElse(is_zero, hn::Mul(weight, log)));
+    const Vec<C> offset = hn::Iota(d, static_cast<C>(j + of.to_diagonal));
     distance = hn::MulAdd(weight, hn::Abs(offset), distance);
     largest = hn::Max(largest, weight);
   }
@@ -160,8 +150,8 @@ HWY_INLINE void gather_row(const C* logs, const C* weights, const KeyRange& rang
   const C found = largest_lane<C>(largest);
   if (!(found > row.largest)) return;
   row.largest = found;
-  row.top_key =
-      first_key + (std::find(weights + range.begin, weights + range.end, found) - weights);
+  const C* at = std::find(of.weights + of.range.begin, of.weights + of.range.end, found);
+  row.top_key = of.first_key + (at - of.weights);
 }
 
 }  // namespace HWY_NAMESPACE

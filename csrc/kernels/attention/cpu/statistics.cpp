@@ -73,7 +73,7 @@ class StatisticsItem {
   void measure_block(int64_t row, int64_t rows) {
     constexpr RowStatistics<C> kNothing{0, 0, -1, -1};
     for (RowStatistics<C>* empty : buffers_.row) std::fill_n(empty, rows, kNothing);
-    std::fill_n(buffers_.sums, rows, RowSums{0, 0, 0});
+    std::fill_n(buffers_.sums, rows, RowSums{});
     block_rows_ = {h_, row, rows, 0, rows};
     const KeyRange keys =
         visible_to_rows(in_.rule, {row, row + rows}, queries_.length, keys_.length);
@@ -83,9 +83,12 @@ class StatisticsItem {
       for (int64_t first = 0; first < rows; first += kTileRows) {
         if (!weigh_tile(key, first)) continue;
         sum_tile();
-        if (one_tile) measure_tile();
+        if (!one_tile) continue;
+        finish_sums(first, view_.rows);
+        measure_tile();
       }
     }
+    if (!one_tile) finish_sums(0, rows);
     for (int64_t key = begin; key < keys.end && !one_tile; key += kTileKeys) {
       for (int64_t first = 0; first < rows; first += kTileRows) {
         if (weigh_tile(key, first)) measure_tile();
@@ -131,27 +134,21 @@ class StatisticsItem {
   C* logs_of(int64_t r) const { return buffers_.logs + r * kTileKeys; }
   C* weights_of(int64_t r) const { return buffers_.weights + r * kTileKeys; }
 
-  RowSums& sums_of(int64_t r) { return buffers_.sums[tile_.rows.first + r]; }
-
   void sum_tile() {
     for (int64_t r = 0; r < view_.rows; ++r) {
       add_row_sums<C>(logs_of(r), weights_of(r), buffers_.norms + tile_.first_key, view_.row[r],
-                      sums_of(r));
+                      buffers_.sums[tile_.rows.first + r]);
     }
   }
 
+  void finish_sums(int64_t first, int64_t rows) {
+    for (int64_t n = first; n < first + rows; ++n) buffers_.sums[n].finish();
+  }
+
   void measure_tile() {
-    for (int64_t r = 0; r < view_.rows; ++r) {
-      look_around_diagonal(r);
-      divide_row<C>(logs_of(r), weights_of(r), view_.row[r], sums_of(r).weight);
-    }
-    measure_version(0);
-    for (int64_t r = 0; r < view_.rows; ++r) {
-      weigh_by_norms<C>(logs_of(r), weights_of(r), buffers_.norms + tile_.first_key,
-                        buffers_.log_norms + tile_.first_key, view_.row[r]);
-      divide_row<C>(logs_of(r), weights_of(r), view_.row[r], sums_of(r).norm / sums_of(r).weight);
-    }
-    measure_version(1);
+    for (int64_t r = 0; r < view_.rows; ++r) look_around_diagonal(r);
+    measure_version<0>();
+    measure_version<1>();
   }
 
   // Which keys row r sees: those near the diagonal are counted, all are marked.
@@ -160,8 +157,12 @@ class StatisticsItem {
     const C* logs = logs_of(r);
     constexpr C kHidden = -std::numeric_limits<C>::infinity();
     uint8_t* seen = buffers_.seen + tile_.first_key;
-    for (int64_t j = range.begin; j < range.end; ++j) {
-      seen[j] = static_cast<uint8_t>(seen[j] | static_cast<uint8_t>(logs[j] != kHidden));
+    if (buffers_.elements == nullptr) {
+      std::fill(seen + range.begin, seen + range.end, uint8_t{1});
+    } else {
+      for (int64_t j = range.begin; j < range.end; ++j) {
+        seen[j] = static_cast<uint8_t>(seen[j] | static_cast<uint8_t>(logs[j] != kHidden));
+      }
     }
     const KeyRange near = near_diagonal(r);
     for (int64_t j = near.begin; j < near.end; ++j) {
@@ -180,14 +181,19 @@ class StatisticsItem {
     return tile_.first_key + j - tile_.rows.row(r) - diagonal_ + kLargestOffset;
   }
 
-  void measure_version(int64_t version) {
-    double* totals = totals_ + first_column(version);
+  template <int64_t kVersion>
+  void measure_version() {
+    double* totals = totals_ + first_column(kVersion);
     for (int64_t r = 0; r < view_.rows; ++r) {
       const KeyRange& range = view_.row[r];
       if (range.begin == range.end) continue;
+      const int64_t n = tile_.rows.first + r;
       const C* weights = weights_of(r);
-      gather_row<C>(logs_of(r), weights, range, tile_.first_key - tile_.rows.row(r) - diagonal_,
-                    tile_.first_key, buffers_.row[version][tile_.rows.first + r]);
+      gather_row<kVersion == 1, C>(
+          {logs_of(r), weights_of(r), buffers_.norms + tile_.first_key,
+           buffers_.log_norms + tile_.first_key, range,
+           tile_.first_key - tile_.rows.row(r) - diagonal_, tile_.first_key},
+          buffers_.sums[n].whole[kVersion], buffers_.row[kVersion][n]);
       const KeyRange near = near_diagonal(r);
       for (int64_t j = near.begin; j < near.end; ++j) {
         totals[kMass + offset_of(r, j)] += weights[j];
@@ -196,7 +202,7 @@ class StatisticsItem {
       const int64_t last = keys_.length - 1 - tile_.first_key;
       if (range.end == last + 1) totals[kLast] += weights[last];
     }
-    add_columns(buffers_.received[version] + tile_.first_key);
+    add_columns(buffers_.received[kVersion] + tile_.first_key);
   }
 
   void add_columns(double* received) {
@@ -218,8 +224,9 @@ class StatisticsItem {
     totals_[kRowsWithChoice] += seen > 1 ? 1 : 0;
     totals_[kChance] += 1 / static_cast<double>(seen);
     for (int64_t version = 0; version < kStatisticsVersions; ++version) {
-      if (version == 1 && buffers_.sums[n].norm == 0) continue;
-      add_row_version(buffers_.row[version][n], i, seen, totals_ + first_column(version));
+      const RowStatistics<C>& row = buffers_.row[version][n];
+      if (row.largest == 0) continue;  // all values the row sees are 0
+      add_row_version(row, i, seen, totals_ + first_column(version));
     }
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "csrc/kernels/attention/cpu/arena.h"
 #include "csrc/kernels/attention/cpu/tiles.h"
@@ -32,10 +33,25 @@ struct SeenByRows {
   }
 };
 
-/// What is to be known of a row before its shares can be added up.
+/// What shares are shares of.
+struct Whole {
+  double sum, log;
+};
+
+/// What is to be known of a row before its shares can be added up. The log-sum-exp makes the
+/// weights 1 in sum but for its rounding, which is divided away.
 struct RowSums {
-  int64_t keys;         // that it sees
-  double weight, norm;  // sums of weights, and of weights times value norms
+  int64_t keys;                      // that it sees
+  Whole whole[kStatisticsVersions];  // of the weights; of the weights times value norms
+
+  /// When all keys have been met.
+  void finish() {
+    if (whole[0].sum != 0) whole[1].sum /= whole[0].sum;
+    for (Whole& each : whole) {
+      if (each.sum == 0) each.sum = 1;  // of nothing but zeros
+      each.log = std::log(each.sum);
+    }
+  }
 };
 
 /// What one row has gathered from the tiles of keys so far.
