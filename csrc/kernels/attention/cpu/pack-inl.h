@@ -157,7 +157,7 @@ Operand<Compute<T>> right_operand(const RowList<T>& list, bool check, Compute<T>
 // weight.
 template <typename T>
 void add_unusual_rows(const UnusualRows& unusual, const RowList<T>& list, int64_t first,
-                      int64_t depth, int64_t rows, LeftFactor<Compute<T>> a, Compute<T>* c,
+                      int64_t depth, int64_t rows, const LeftFactor<Compute<T>>& a, Compute<T>* c,
                       int64_t c_stride) {
   for (int64_t u = 0; u < unusual.count; ++u) {
     const int64_t k = unusual.index[u] - first;

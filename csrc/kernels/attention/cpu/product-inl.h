@@ -46,8 +46,8 @@ struct RightFactor {
 enum class Store { kWrite, kAdd };
 
 template <int kRows, int kVectors, typename C>
-HWY_NOINLINE void product_block(LeftFactor<C> a, RightFactor<C> b, int64_t depth, C* c,
-                                int64_t c_stride, Store store) {
+HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b, int64_t depth,
+                                C* c, int64_t c_stride, Store store) {
   const Tag<C> d;
   const int64_t step = hn::Lanes(d);
   Vec<C> sum[kRows][kVectors];
@@ -81,8 +81,8 @@ HWY_NOINLINE void product_block(LeftFactor<C> a, RightFactor<C> b, int64_t depth
 }
 
 template <int kVectors, typename C>
-HWY_INLINE void product_rows(int64_t rows, LeftFactor<C> a, RightFactor<C> b, int64_t depth, C* c,
-                             int64_t c_stride, Store store) {
+HWY_INLINE void product_rows(int64_t rows, const LeftFactor<C>& a, const RightFactor<C>& b,
+                             int64_t depth, C* c, int64_t c_stride, Store store) {
   switch (rows) {
     case 1:
       return product_block<1, kVectors>(a, b, depth, c, c_stride, store);
@@ -102,8 +102,9 @@ HWY_INLINE void product_rows(int64_t rows, LeftFactor<C> a, RightFactor<C> b, in
 // At most kBlockRows rows and kBlockVectors vectors. Each number of C is one chain of fused
 // multiply-adds over rising k, whatever the block around it.
 template <typename C>
-HWY_INLINE void product_panel(int64_t rows, int64_t vectors, LeftFactor<C> a, RightFactor<C> b,
-                              int64_t depth, C* c, int64_t c_stride, Store store) {
+HWY_INLINE void product_panel(int64_t rows, int64_t vectors, const LeftFactor<C>& a,
+                              const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride,
+                              Store store) {
   switch (vectors) {
     case 1:
       return product_rows<1>(rows, a, b, depth, c, c_stride, store);
@@ -123,8 +124,9 @@ HWY_INLINE void product_panel(int64_t rows, int64_t vectors, LeftFactor<C> a, Ri
 
 // rows x width numbers of C with B row-major; rows <= kBlockRows, width a multiple of the lanes.
 template <typename C>
-HWY_INLINE void product(int64_t rows, int64_t width, LeftFactor<C> a, RightFactor<C> b,
-                        int64_t depth, C* c, int64_t c_stride, Store store) {
+HWY_INLINE void product(int64_t rows, int64_t width, const LeftFactor<C>& a,
+                        const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride,
+                        Store store) {
   const int64_t panel = panel_width<C>(), step = lanes<C>();
   for (int64_t column = 0; column < width; column += panel) {
     const int64_t vectors = std::min(panel, width - column) / step;
