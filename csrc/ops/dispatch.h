@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <string>
+#include <utility>
 
 #include "csrc/ops/call.h"
 
@@ -67,7 +68,8 @@ struct Packed<Core> {
                      const OptionalTensor& bias, bool causal, std::string_view align,
                      at::OptionalIntArrayRef window, std::optional<double> scale, double dropout,
                      const OptionalTensor& seed, c10::SymInt offset) {
-    Call call{query, key, value, Packing{query_starts, key_starts, max_query, max_key},
+    Call call{query, key, value,
+              Packing{query_starts, key_starts, std::move(max_query), std::move(max_key)},
               MaskArguments{hide, keep, bias, causal, align, window, scale}.options()};
     call.options.dropout = dropout;
     call.options.seed = seed;
@@ -106,7 +108,8 @@ struct PackedLook<Core> {
                          const OptionalTensor& keep, const OptionalTensor& bias, bool causal,
                          std::string_view align, at::OptionalIntArrayRef window,
                          std::optional<double> scale) {
-    const Call call{query, key, at::Tensor(), Packing{query_starts, key_starts, max_query, max_key},
+    const Call call{query, key, at::Tensor(),
+                    Packing{query_starts, key_starts, std::move(max_query), std::move(max_key)},
                     MaskArguments{hide, keep, bias, causal, align, window, scale}.options()};
     return Core(call, looked...);
   }
