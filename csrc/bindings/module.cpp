@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "csrc/nn/key_value_cache.h"
+#include "csrc/ops/attention.h"
 
 namespace py = pybind11;
 using headwise::nn::KeyValueCache;
@@ -27,6 +28,8 @@ void translate(std::exception_ptr pointer) {
 
 PYBIND11_MODULE(_C, module) {
   py::register_local_exception_translator(translate);
+  module.def("statistics_names", &headwise::statistics_names,
+             "Names of the columns of attention_statistics.");
   py::class_<KeyValueCache>(
       module, "KeyValueCache",
       "Keys and values of earlier decoding steps, (rows, kv_heads, capacity,\n"

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include "csrc/kernels/attention/statistics.h"
 #include "csrc/ops/checks.h"
 
 namespace headwise::ops {
@@ -48,6 +49,13 @@ at::Tensor zero_weights(const Call& call) {
   return at::zeros_symint({call.query.sym_size(0), call.query.sym_size(1), call.query.sym_size(2),
                            call.key.sym_size(2)},
                           call.query.options());
+}
+
+at::Tensor empty_statistics(const Call& call) {
+  const c10::SymInt sequences =
+      call.packed() ? call.packing->query_starts.sym_size(0) - 1 : call.query.sym_size(0);
+  return at::empty_symint({sequences, call.query.sym_size(1), kernels::kStatisticsColumns},
+                          call.query.options().dtype(sum_dtype(call.query)));
 }
 
 }  // namespace headwise::ops

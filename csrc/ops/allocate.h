@@ -21,4 +21,7 @@ Gradients allocate_gradients(const Call& call, bool bias_gradient);
 /// (B, H, T_q, T_k) zeros.
 at::Tensor zero_weights(const Call& call);
 
+/// (B, H, number of statistics).
+at::Tensor empty_statistics(const Call& call);
+
 }  // namespace headwise::ops

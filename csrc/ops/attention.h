@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace headwise {
 
@@ -97,5 +99,34 @@ at::Tensor attention_weights_packed(const at::Tensor& query, const at::Tensor& k
                                     const at::Tensor& lse, const at::Tensor& query_starts,
                                     const at::Tensor& key_starts, int64_t max_query,
                                     int64_t max_key, const AttentionOptions& options = {});
+
+/// What each head does, measured on the weights a tile at a time, so without T_q x T_k memory:
+/// (B, H, columns) sums over the rows of a sequence, float32 (float64 for float64), dropout
+/// excluded (the dropout fields of options are not read). statistics_names() names the columns;
+/// headwise.attention_statistics of the Python package documents them. value (B, G or H, T_k, D_v);
+/// only the lengths of its vectors are read, so any lengths may be given as (B, G or H, T_k, 1).
+/// Not differentiable.
+at::Tensor attention_statistics(const at::Tensor& query, const at::Tensor& key,
+                                const at::Tensor& value, const at::Tensor& lse,
+                                const AttentionOptions& options = {});
+
+/// Packed form: (B, H, columns) too.
+at::Tensor attention_statistics_packed(const at::Tensor& query, const at::Tensor& key,
+                                       const at::Tensor& value, const at::Tensor& lse,
+                                       const at::Tensor& query_starts, const at::Tensor& key_starts,
+                                       int64_t max_query, int64_t max_key,
+                                       const AttentionOptions& options = {});
+
+/// Names of the columns of attention_statistics.
+std::vector<std::string> statistics_names();
+
+/// In words, what attention of these arguments would run, forward and backward: kernel, instruction
+/// set, tiles, items, threads and memory, and which masks are active. Runs nothing.
+std::string explain(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const AttentionOptions& options = {});
+std::string explain_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const at::Tensor& query_starts, const at::Tensor& key_starts,
+                           int64_t max_query, int64_t max_key,
+                           const AttentionOptions& options = {});
 
 }  // namespace headwise

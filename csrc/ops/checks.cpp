@@ -211,6 +211,21 @@ void check_lse(const Call& call, const at::Tensor& lse) {
            call.query);
 }
 
+void check_statistics(const Call& call, const at::Tensor& value, const at::Tensor& lse) {
+  const int64_t dim = call.query.dim(), row_dim = call.packed() ? 0 : 2;
+  const at::Tensor& key = call.key;
+  check_kind("value", value, dim, call.query);
+  check_width("value", value.sym_size(dim - 1));
+  check_same_size("value", value, row_dim, "rows", "key", key.sym_size(row_dim));
+  if (!call.packed()) check_same_size("value", value, 0, "sequences", "query", key.sym_size(0));
+  TORCH_CHECK_VALUE(
+      value.sym_size(1) == key.sym_size(1) || value.sym_size(1) == call.query.sym_size(1),
+      "attention_statistics: value has ", value.sym_size(1), " heads (shape ", value.sym_sizes(),
+      "); it must have as many as key, ", key.sym_size(1), ", or as query, ",
+      call.query.sym_size(1));
+  check_lse(call, lse);
+}
+
 void check_backward(const Call& call, const Saved& saved) {
   std::vector<c10::SymInt> sizes = call.query.sym_sizes().vec();
   sizes.back() = call.value.sym_sizes().back();

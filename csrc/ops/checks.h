@@ -12,6 +12,7 @@ void check_call(const Call& call);
 
 /// What a forward pass gave and what comes from above.
 void check_lse(const Call& call, const at::Tensor& lse);
+void check_statistics(const Call& call, const at::Tensor& value, const at::Tensor& lse);
 struct Saved {
   const at::Tensor& output_gradient;
   const OptionalTensor& lse_gradient;

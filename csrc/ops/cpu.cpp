@@ -111,6 +111,30 @@ at::Tensor weights(const Call& call, const at::Tensor& lse) {
   return weights;
 }
 
+template <typename T>
+void launch_statistics(const Call& call, const Positions& positions, const at::Tensor& value,
+                       const at::Tensor& lse, const at::Tensor& statistics) {
+  kernels::StatisticsParams<T> params;
+  fill_inputs(call, positions, params);
+  params.value_heads = value.size(1);
+  params.value_width = value.size(-1);
+  params.value = view_of<const T>(value, call.packed());
+  params.lse = view_of<const kernels::Compute<T>>(lse, call.packed());
+  params.statistics = statistics.mutable_data_ptr<kernels::Compute<T>>();
+  run_on_threads(params);
+}
+
+at::Tensor statistics(const Call& call, const at::Tensor& value, const at::Tensor& lse) {
+  check_call(call);
+  check_statistics(call, value, lse);
+  const Positions positions = read_positions(call);
+  const at::Tensor statistics = empty_statistics(call);
+  with_element_type(call.query.scalar_type(), [&](auto type) {
+    launch_statistics<decltype(type)>(call, positions, value, lse, statistics);
+  });
+  return statistics;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(headwise, CPU, m) {
@@ -118,8 +142,10 @@ TORCH_LIBRARY_IMPL(headwise, CPU, m) {
   m.impl("attention_packed_forward", TORCH_FN(Packed<&forward>::call));
   m.impl("attention_backward", TORCH_FN(Padded<&backward>::call));
   m.impl("attention_packed_backward", TORCH_FN(Packed<&backward>::call));
-  m.impl("attention_weights", TORCH_FN(padded_weights<&weights>));
-  m.impl("attention_weights_packed", TORCH_FN(packed_weights<&weights>));
+  m.impl("attention_weights", TORCH_FN(PaddedLook<&weights>::call));
+  m.impl("attention_weights_packed", TORCH_FN(PackedLook<&weights>::call));
+  m.impl("attention_statistics", TORCH_FN(PaddedLook<&statistics>::call));
+  m.impl("attention_statistics_packed", TORCH_FN(PackedLook<&statistics>::call));
 }
 
 }  // namespace headwise::ops

@@ -5,6 +5,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <string>
+#include <utility>
+
 #include "csrc/ops/call.h"
 
 namespace headwise::ops {
@@ -65,7 +68,8 @@ struct Packed<Core> {
                      const OptionalTensor& bias, bool causal, std::string_view align,
                      at::OptionalIntArrayRef window, std::optional<double> scale, double dropout,
                      const OptionalTensor& seed, c10::SymInt offset) {
-    Call call{query, key, value, Packing{query_starts, key_starts, max_query, max_key},
+    Call call{query, key, value,
+              Packing{query_starts, key_starts, std::move(max_query), std::move(max_key)},
               MaskArguments{hide, keep, bias, causal, align, window, scale}.options()};
     call.options.dropout = dropout;
     call.options.seed = seed;
@@ -74,31 +78,42 @@ struct Packed<Core> {
   }
 };
 
-/// Weights, padded form: no value, no dropout.
-template <at::Tensor (*Core)(const Call&, const at::Tensor&)>
-at::Tensor padded_weights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,
-                          const OptionalTensor& query_lengths, const OptionalTensor& key_lengths,
-                          const OptionalTensor& hide, const OptionalTensor& keep,
-                          const OptionalTensor& bias, bool causal, std::string_view align,
-                          at::OptionalIntArrayRef window, std::optional<double> scale) {
-  Call call{query, key, at::Tensor(), std::nullopt,
-            MaskArguments{hide, keep, bias, causal, align, window, scale}.options()};
-  call.options.query_lengths = query_lengths;
-  call.options.key_lengths = key_lengths;
-  return Core(call, lse);
-}
+/// Ops that look at the weights: Core(const Call&, Looked...) with what follows query and key (the
+/// log-sum-exp and, before it, the values) and no dropout. Padded form.
+template <auto Core>
+struct PaddedLook;
+template <typename... Looked, at::Tensor (*Core)(const Call&, Looked...)>
+struct PaddedLook<Core> {
+  static at::Tensor call(const at::Tensor& query, const at::Tensor& key, Looked... looked,
+                         const OptionalTensor& query_lengths, const OptionalTensor& key_lengths,
+                         const OptionalTensor& hide, const OptionalTensor& keep,
+                         const OptionalTensor& bias, bool causal, std::string_view align,
+                         at::OptionalIntArrayRef window, std::optional<double> scale) {
+    Call call{query, key, at::Tensor(), std::nullopt,
+              MaskArguments{hide, keep, bias, causal, align, window, scale}.options()};
+    call.options.query_lengths = query_lengths;
+    call.options.key_lengths = key_lengths;
+    return Core(call, looked...);
+  }
+};
 
-template <at::Tensor (*Core)(const Call&, const at::Tensor&)>
-at::Tensor packed_weights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,
-                          const at::Tensor& query_starts, const at::Tensor& key_starts,
-                          c10::SymInt max_query, c10::SymInt max_key, const OptionalTensor& hide,
-                          const OptionalTensor& keep, const OptionalTensor& bias, bool causal,
-                          std::string_view align, at::OptionalIntArrayRef window,
-                          std::optional<double> scale) {
-  const Call call{query, key, at::Tensor(), Packing{query_starts, key_starts, max_query, max_key},
-                  MaskArguments{hide, keep, bias, causal, align, window, scale}.options()};
-  return Core(call, lse);
-}
+/// The same for the packed form.
+template <auto Core>
+struct PackedLook;
+template <typename... Looked, at::Tensor (*Core)(const Call&, Looked...)>
+struct PackedLook<Core> {
+  static at::Tensor call(const at::Tensor& query, const at::Tensor& key, Looked... looked,
+                         const at::Tensor& query_starts, const at::Tensor& key_starts,
+                         c10::SymInt max_query, c10::SymInt max_key, const OptionalTensor& hide,
+                         const OptionalTensor& keep, const OptionalTensor& bias, bool causal,
+                         std::string_view align, at::OptionalIntArrayRef window,
+                         std::optional<double> scale) {
+    const Call call{query, key, at::Tensor(),
+                    Packing{query_starts, key_starts, std::move(max_query), std::move(max_key)},
+                    MaskArguments{hide, keep, bias, causal, align, window, scale}.options()};
+    return Core(call, looked...);
+  }
+};
 
 template <typename Result, typename... Extra>
 using PaddedSignature = Result(Extra..., const at::Tensor&, const at::Tensor&, const at::Tensor&,
@@ -147,21 +162,24 @@ struct Op<kPadded, kPacked, Result(Extra...)> {
   }
 };
 
-/// The weights op of the call's form.
-inline at::Tensor call_weights(const Call& c, const at::Tensor& lse) {
-  const AttentionOptions& o = c.options;
-  if (!c.packed()) {
-    static const auto op =
-        find_op<decltype(padded_weights<nullptr>)>("headwise::attention_weights");
-    return op.call(c.query, c.key, lse, o.query_lengths, o.key_lengths, o.hide, o.keep, o.bias,
-                   o.causal, align_word(o.align), window_list(o.window), o.scale);
+/// Calls the padded or the packed op of these names that looks at the weights.
+template <const char* kPadded, const char* kPacked, typename... Looked>
+struct LookOp {
+  static at::Tensor call(const Call& c, Looked... looked) {
+    using Core = at::Tensor (*)(const Call&, Looked...);
+    const AttentionOptions& o = c.options;
+    if (!c.packed()) {
+      static const auto op = find_op<decltype(PaddedLook<Core{}>::call)>(kPadded);
+      return op.call(c.query, c.key, looked..., o.query_lengths, o.key_lengths, o.hide, o.keep,
+                     o.bias, o.causal, align_word(o.align), window_list(o.window), o.scale);
+    }
+    static const auto op = find_op<decltype(PackedLook<Core{}>::call)>(kPacked);
+    const Packing& p = *c.packing;
+    return op.call(c.query, c.key, looked..., p.query_starts, p.key_starts, p.max_query, p.max_key,
+                   o.hide, o.keep, o.bias, o.causal, align_word(o.align), window_list(o.window),
+                   o.scale);
   }
-  static const auto op =
-      find_op<decltype(packed_weights<nullptr>)>("headwise::attention_weights_packed");
-  const Packing& p = *c.packing;
-  return op.call(c.query, c.key, lse, p.query_starts, p.key_starts, p.max_query, p.max_key, o.hide,
-                 o.keep, o.bias, o.causal, align_word(o.align), window_list(o.window), o.scale);
-}
+};
 
 inline constexpr char kAttention[] = "headwise::attention";
 inline constexpr char kPackedAttention[] = "headwise::attention_packed";
@@ -169,6 +187,12 @@ inline constexpr char kForward[] = "headwise::attention_forward";
 inline constexpr char kPackedForward[] = "headwise::attention_packed_forward";
 inline constexpr char kBackward[] = "headwise::attention_backward";
 inline constexpr char kPackedBackward[] = "headwise::attention_packed_backward";
+inline constexpr char kWeights[] = "headwise::attention_weights";
+inline constexpr char kPackedWeights[] = "headwise::attention_weights_packed";
+inline constexpr char kStatistics[] = "headwise::attention_statistics";
+inline constexpr char kPackedStatistics[] = "headwise::attention_statistics_packed";
+inline constexpr char kExplain[] = "headwise::explain";
+inline constexpr char kPackedExplain[] = "headwise::explain_packed";
 
 using AttentionOp = Op<kAttention, kPackedAttention, TensorPair()>;
 using ForwardOp = Op<kForward, kPackedForward, TensorPair()>;
@@ -176,5 +200,10 @@ using ForwardOp = Op<kForward, kPackedForward, TensorPair()>;
 using BackwardOp = Op<kBackward, kPackedBackward,
                       TensorQuad(const at::Tensor&, const OptionalTensor&, const at::Tensor&,
                                  const at::Tensor&, bool)>;
+using ExplainOp = Op<kExplain, kPackedExplain, std::string()>;
+/// (lse)
+using WeightsOp = LookOp<kWeights, kPackedWeights, const at::Tensor&>;
+/// (value, lse); the call has no value of its own
+using StatisticsOp = LookOp<kStatistics, kPackedStatistics, const at::Tensor&, const at::Tensor&>;
 
 }  // namespace headwise::ops

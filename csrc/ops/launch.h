@@ -18,20 +18,26 @@ inline at::Tensor empty_bytes(size_t bytes) {
   return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte));
 }
 
+/// How many threads share the items of a phase.
+inline int64_t workers_of(const kernels::Phase& phase) {
+  constexpr int64_t kCostPerThread = 1 << 15;  // multiplications worth waking a thread for
+  const int64_t worth = phase.items * phase.item_cost / kCostPerThread;
+  return std::clamp<int64_t>(std::min<int64_t>(at::get_num_threads(), worth), 1,
+                             std::max<int64_t>(1, phase.items));
+}
+
 template <typename Params>
 void run_on_threads(const Params& params) {
-  constexpr int64_t kCostPerThread = 1 << 15;  // multiplications worth waking a thread for
   const kernels::Plan plan = kernels::plan(params);
   const at::Tensor workspace = empty_bytes(plan.workspace_bytes);
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
-    const auto [items, scratch_bytes, item_cost] = plan.phases[phase];
-    const int64_t worth = items * item_cost / kCostPerThread;
-    const int64_t workers = std::clamp<int64_t>(std::min<int64_t>(at::get_num_threads(), worth), 1,
-                                                std::max<int64_t>(1, items));
+    const int64_t workers = workers_of(plan.phases[phase]);
     // Whoever is free takes the next item: items differ in cost, and so do the cores' speeds.
     std::atomic<int64_t> next = 0;
     at::parallel_for(
-        0, workers, 1, [&, count = items, bytes = scratch_bytes](int64_t begin, int64_t end) {
+        0, workers, 1,
+        [&, count = plan.phases[phase].items, bytes = plan.phases[phase].scratch_bytes](
+            int64_t begin, int64_t end) {
           const at::Tensor scratch = empty_bytes(bytes);
           const kernels::Memory memory{scratch.mutable_data_ptr(), workspace.mutable_data_ptr()};
           // One worker a thread; a thread that was given several ranges runs them as one.

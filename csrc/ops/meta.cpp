@@ -33,6 +33,12 @@ at::Tensor weights(const Call& call, const at::Tensor& lse) {
   return zero_weights(call);
 }
 
+at::Tensor statistics(const Call& call, const at::Tensor& value, const at::Tensor& lse) {
+  check_call(call);
+  check_statistics(call, value, lse);
+  return empty_statistics(call);
+}
+
 TensorPair decode(const at::Tensor& query, const at::Tensor& key_cache,
                   const at::Tensor& value_cache, const at::Tensor& lengths, bool causal,
                   at::OptionalIntArrayRef window, const OptionalTensor& bias,
@@ -57,8 +63,10 @@ TORCH_LIBRARY_IMPL(headwise, Meta, m) {
   m.impl("attention_packed_forward", TORCH_FN(Packed<&forward>::call));
   m.impl("attention_backward", TORCH_FN(Padded<&backward>::call));
   m.impl("attention_packed_backward", TORCH_FN(Packed<&backward>::call));
-  m.impl("attention_weights", TORCH_FN(padded_weights<&weights>));
-  m.impl("attention_weights_packed", TORCH_FN(packed_weights<&weights>));
+  m.impl("attention_weights", TORCH_FN(PaddedLook<&weights>::call));
+  m.impl("attention_weights_packed", TORCH_FN(PackedLook<&weights>::call));
+  m.impl("attention_statistics", TORCH_FN(PaddedLook<&statistics>::call));
+  m.impl("attention_statistics_packed", TORCH_FN(PackedLook<&statistics>::call));
   m.impl("attention_decode", TORCH_FN(decode));
   m.impl("cache_append", TORCH_FN(cache_append));
 }

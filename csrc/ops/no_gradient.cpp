@@ -46,11 +46,23 @@ at::Tensor weights(const Call& call, const at::Tensor& lse) {
   at::Tensor result;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    result = call_weights(call, lse);
+    result = WeightsOp::call(call, lse);
   }
   refuse_gradient({result},
                   "attention_weights: the weights are for looking at and have no derivative", lse,
                   call.query, call.key, or_undefined(call.options.bias));
+  return result;
+}
+
+at::Tensor statistics(const Call& call, const at::Tensor& value, const at::Tensor& lse) {
+  at::Tensor result;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    result = StatisticsOp::call(call, value, lse);
+  }
+  refuse_gradient({result},
+                  "attention_statistics: the statistics are for looking at and have no derivative",
+                  value, lse, call.query, call.key, or_undefined(call.options.bias));
   return result;
 }
 
@@ -101,8 +113,10 @@ void cache_append_counted(const at::Tensor& key_cache, const at::Tensor& value_c
 TORCH_LIBRARY_IMPL(headwise, Autograd, m) {
   m.impl("attention_backward", TORCH_FN(Padded<&backward>::call));
   m.impl("attention_packed_backward", TORCH_FN(Packed<&backward>::call));
-  m.impl("attention_weights", TORCH_FN(padded_weights<&weights>));
-  m.impl("attention_weights_packed", TORCH_FN(packed_weights<&weights>));
+  m.impl("attention_weights", TORCH_FN(PaddedLook<&weights>::call));
+  m.impl("attention_weights_packed", TORCH_FN(PackedLook<&weights>::call));
+  m.impl("attention_statistics", TORCH_FN(PaddedLook<&statistics>::call));
+  m.impl("attention_statistics_packed", TORCH_FN(PackedLook<&statistics>::call));
   m.impl("attention_decode", TORCH_FN(decode));
   m.impl("cache_append", TORCH_FN(cache_append));
 }

@@ -5,7 +5,9 @@
 #include <torch/library.h>
 
 #include <string>
+#include <vector>
 
+#include "csrc/kernels/attention/statistics.h"
 #include "csrc/ops/dispatch.h"
 
 namespace headwise {
@@ -58,6 +60,13 @@ TORCH_LIBRARY(headwise, m) {
          ") -> Tensor");
   define("attention_weights_packed(Tensor query, Tensor key, Tensor lse, " + kStarts + kMasks +
          ") -> Tensor");
+  define("attention_statistics(Tensor query, Tensor key, Tensor value, Tensor lse, " + kLengths +
+         kMasks + ") -> Tensor");
+  define("attention_statistics_packed(Tensor query, Tensor key, Tensor value, Tensor lse, " +
+         kStarts + kMasks + ") -> Tensor");
+  // Nothing to compile: a sentence about a call.
+  m.def(("explain(" + kPadded + ") -> str").c_str());
+  m.def(("explain_packed(" + kPacked + ") -> str").c_str());
   define(
       "attention_decode(Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, *, "
       "bool causal=True, int[]? window=None, Tensor? bias=None, Tensor? hide=None, "
@@ -85,7 +94,7 @@ AttentionResult attention_packed(const at::Tensor& query, const at::Tensor& key,
 
 at::Tensor attention_weights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,
                              const AttentionOptions& options) {
-  return ops::call_weights({query, key, at::Tensor(), std::nullopt, options}, lse);
+  return ops::WeightsOp::call({query, key, at::Tensor(), std::nullopt, options}, lse);
 }
 
 at::Tensor attention_weights_packed(const at::Tensor& query, const at::Tensor& key,
@@ -93,7 +102,36 @@ at::Tensor attention_weights_packed(const at::Tensor& query, const at::Tensor& k
                                     const at::Tensor& key_starts, int64_t max_query,
                                     int64_t max_key, const AttentionOptions& options) {
   const ops::Packing packing = packing_of(query_starts, key_starts, max_query, max_key, options);
-  return ops::call_weights({query, key, at::Tensor(), packing, options}, lse);
+  return ops::WeightsOp::call({query, key, at::Tensor(), packing, options}, lse);
+}
+
+at::Tensor attention_statistics(const at::Tensor& query, const at::Tensor& key,
+                                const at::Tensor& value, const at::Tensor& lse,
+                                const AttentionOptions& options) {
+  return ops::StatisticsOp::call({query, key, at::Tensor(), std::nullopt, options}, value, lse);
+}
+
+at::Tensor attention_statistics_packed(const at::Tensor& query, const at::Tensor& key,
+                                       const at::Tensor& value, const at::Tensor& lse,
+                                       const at::Tensor& query_starts, const at::Tensor& key_starts,
+                                       int64_t max_query, int64_t max_key,
+                                       const AttentionOptions& options) {
+  const ops::Packing packing = packing_of(query_starts, key_starts, max_query, max_key, options);
+  return ops::StatisticsOp::call({query, key, at::Tensor(), packing, options}, value, lse);
+}
+
+std::vector<std::string> statistics_names() { return kernels::statistics_names(); }
+
+std::string explain(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const AttentionOptions& options) {
+  return ops::ExplainOp::call({query, key, value, std::nullopt, options});
+}
+
+std::string explain_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const at::Tensor& query_starts, const at::Tensor& key_starts,
+                           int64_t max_query, int64_t max_key, const AttentionOptions& options) {
+  const ops::Packing packing = packing_of(query_starts, key_starts, max_query, max_key, options);
+  return ops::ExplainOp::call({query, key, value, packing, options});
 }
 
 AttentionResult attention_decode(const at::Tensor& query, const at::Tensor& key_cache,

@@ -19,19 +19,31 @@ from headwise.functional import (
     attention_weights,
     attention_weights_packed,
 )
+from headwise.inspection import (
+    STATISTICS,
+    attention_statistics,
+    attention_statistics_packed,
+    explain,
+    explain_packed,
+)
 from headwise.loading import load
 from headwise.mask_check import check_masks
 
 __version__ = _library.VERSION
 
 __all__ = [
+    "STATISTICS",
     "attention",
     "attention_decode",
     "attention_packed",
+    "attention_statistics",
+    "attention_statistics_packed",
     "attention_weights",
     "attention_weights_packed",
     "cache_append",
     "check_masks",
+    "explain",
+    "explain_packed",
     "load",
     "nn",
     "scaled_dot_product_attention",

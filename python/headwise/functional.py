@@ -84,7 +84,7 @@ def attention(
         window=window_list(window),
         scale=scale,
         dropout=dropout,
-        seed=_seed(seed, query),
+        seed=seed_tensor(seed, query),
         offset=offset,
     )
     return (output, lse) if return_lse else output
@@ -143,7 +143,7 @@ def attention_packed(
         window=window_list(window),
         scale=scale,
         dropout=dropout,
-        seed=_seed(seed, query),
+        seed=seed_tensor(seed, query),
         offset=offset,
     )
     return (output, lse) if return_lse else output
@@ -248,7 +248,8 @@ def window_list(window: Window | None) -> list[int] | None:
     return None if window is None else [-1 if side is None else side for side in window]
 
 
-def _seed(seed: Tensor | int | None, like: Tensor) -> Tensor | None:
+def seed_tensor(seed: Tensor | int | None, like: Tensor) -> Tensor | None:
+    """Give the dispatcher's form of a seed: a 0-dim int64 tensor."""
     if seed is None or isinstance(seed, Tensor):
         return seed
     signed = (seed + 2**63) % 2**64 - 2**63  # the same 64 bits, as int64 holds them

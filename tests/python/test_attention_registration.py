@@ -85,6 +85,7 @@ def test_opcheck(transposed):
 
 def test_defaults_of_python_and_schema_agree():
     for name in set(headwise.__all__) - {
+        "STATISTICS",
         "check_masks",
         "load",
         "nn",

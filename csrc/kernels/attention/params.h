@@ -127,4 +127,11 @@ struct WeightsParams : AttentionInputs<T> {
   View<T> weights;             // (B, H, T_q, T_k), zero on entry
 };
 
+template <typename T>
+struct StatisticsParams : AttentionInputs<T> {
+  int64_t value_heads = 0;           // G, or H where every head has values of its own
+  View<const Compute<T>> lse;        // (B, H, T_q)
+  Compute<T>* statistics = nullptr;  // (B, H, kStatisticsColumns) contiguous, written
+};
+
 }  // namespace headwise::kernels

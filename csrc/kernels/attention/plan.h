@@ -17,11 +17,18 @@ struct Phase {
   int64_t item_cost = 0;     // about how many multiplications one item takes
 };
 
+/// Query rows and keys; rows of all heads that share keys count.
+struct Area {
+  int64_t rows = 0, keys = 0;
+};
+
 struct Plan {
   const char* kernel = "";           // which kernel was chosen
   const char* instruction_set = "";  // what its inner loops run on
   std::vector<Phase> phases;
   size_t workspace_bytes = 0;  // shared by all items of all phases; any content at the start
+  Area tile = {};              // whose scores are held at once, at most
+  Area block = {};             // that an item of the first phase covers, at most
 };
 
 /// Memory an item works in, aligned for every vector.
@@ -45,5 +52,10 @@ template <typename T>
 Plan plan(const WeightsParams<T>& params);
 template <typename T>
 void run(const WeightsParams<T>& params, size_t phase, int64_t item, const Memory& memory);
+
+template <typename T>
+Plan plan(const StatisticsParams<T>& params);
+template <typename T>
+void run(const StatisticsParams<T>& params, size_t phase, int64_t item, const Memory& memory);
 
 }  // namespace headwise::kernels

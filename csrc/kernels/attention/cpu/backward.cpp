@@ -326,6 +326,9 @@ Plan plan(const BackwardParams<T>& params) {
   const int64_t pair_cost = 3 * params.width + 2 * params.value_width;
   const int64_t pairs = block(params.sequences.query_rows) * block(params.sequences.key_rows);
   Plan plan{"cpu/tiles", cpu::instruction_set(), {}};
+  plan.block = {layout.group_size * block(params.sequences.query_rows),
+                block(params.sequences.key_rows)};
+  plan.tile = {std::min(cpu::kTileRows, plan.block.rows), cpu::kTileKeys};
   plan.phases.assign(layout.blocks,
                      {layout.items(), arena.bytes(), layout.group_size * pairs * pair_cost});
   if (params.bias_gradient.data != nullptr) {

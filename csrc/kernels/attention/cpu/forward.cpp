@@ -343,6 +343,8 @@ Plan plan(const ForwardParams<T>& params) {
       layout.rows() *
       std::min(layout.keys, layout.splits == 1 ? layout.keys : cpu::ForwardLayout::kSplitKeys);
   Plan plan{"cpu/tiles", cpu::instruction_set(), {}};
+  plan.tile = {std::min(cpu::kTileRows, layout.rows()), cpu::kTileKeys};
+  plan.block = {layout.rows(), layout.splits == 1 ? layout.keys : cpu::ForwardLayout::kSplitKeys};
   plan.phases.push_back(
       {layout.items(), arena.bytes(), pairs * (params.width + params.value_width)});
   if (layout.splits > 1) {
