@@ -23,6 +23,12 @@ T convert(double x) {
   }
 }
 
+template <typename T>
+bool same_bits_of(const T* a, const T* b, int64_t count) {
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are what is asked for
+  return std::memcmp(a, b, count * sizeof(T)) == 0;
+}
+
 enum class Layout {  // of a (batch, head, row, column) tensor in memory
   kDense,            // heads first, no gaps
   kHeadsFirst,       // gaps after each row
@@ -107,15 +113,15 @@ class Result {
   bool guards_hold() const {
     const T guard = convert<T>(kGuard);
     for (size_t n = 0; n < memory_.size(); ++n) {
-      if (own_[n] == 0 && std::memcmp(&memory_[n], &guard, sizeof guard) != 0) return false;
+      if (own_[n] == 0 && !same_bits_of(&memory_[n], &guard, 1)) return false;
     }
     return true;
   }
   /// Of a result of the same sizes.
   bool same_bits(const Result& other) const {
+    const int64_t count = static_cast<int64_t>(memory_.size());
     return memory_.size() == other.memory_.size() &&
-           std::equal(memory_.begin(), memory_.end(), other.memory_.begin(),
-                      [](const T& a, const T& b) { return std::memcmp(&a, &b, sizeof a) == 0; });
+           (count == 0 || same_bits_of(memory_.data(), other.memory_.data(), count));
   }
   /// Numbers from the first own one to the end of the memory, and whether the nth is its own.
   size_t span() const { return memory_.size() - kBefore; }

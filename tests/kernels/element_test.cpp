@@ -22,8 +22,9 @@ struct Format {
 
 // The number that 16 bits stand for, by arithmetic.
 double meaning(uint32_t bits, Format f) {
-  const int exponent = bits >> f.mantissa_bits & ((1 << f.exponent_bits) - 1);
-  const int mantissa = bits & ((1 << f.mantissa_bits) - 1), top = (1 << f.exponent_bits) - 1;
+  const int value = static_cast<int>(bits);
+  const int exponent = value >> f.mantissa_bits & ((1 << f.exponent_bits) - 1);
+  const int mantissa = value & ((1 << f.mantissa_bits) - 1), top = (1 << f.exponent_bits) - 1;
   const double sign = bits >> 15 != 0 ? -1.0 : 1.0, bias = (top >> 1) + f.mantissa_bits;
   if (exponent == top) return mantissa != 0 ? std::nan("") : sign * INFINITY;
   if (exponent == 0) return sign * std::ldexp(mantissa, 1 - static_cast<int>(bias));

@@ -137,7 +137,8 @@ class RunError {
     }
     std::printf("\n");
     for (const auto& [what, sum] : sums_) {
-      expect_within(sum.error, sum.plain, {2.0, 2.0}, 2.0 * sum.epsilon, name + ' ' + what);
+      expect_within(sum.error, sum.plain, {2.0, 2.0}, 2.0 * sum.epsilon,
+                    std::string(name).append(" ").append(what));
     }
   }
 

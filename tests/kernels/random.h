@@ -11,7 +11,7 @@ namespace headwise::testing {
 /// splitmix64, started from several integers.
 class Random {
  public:
-  using result_type = uint64_t;
+  using result_type = uint64_t;  // NOLINT(readability-identifier-naming): the standard's name
 
   Random(std::initializer_list<int64_t> seeds) {
     for (const int64_t seed : seeds) state_ = (*this)() ^ static_cast<uint64_t>(seed);

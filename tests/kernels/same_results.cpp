@@ -1,6 +1,4 @@
 // Whether two runs of a problem gave the same bits.
-#include <cstring>
-
 #include "tests/kernels/attention_case.h"
 
 namespace headwise::testing {
@@ -13,8 +11,8 @@ bool same_list(const Result<U>& a, kernels::Span a_span, const Result<U>& b, ker
   if (a.view.data == nullptr || b.view.data == nullptr) return a.view.data == b.view.data;
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t i = 0; i < a_span.length; ++i) {
-      if (std::memcmp(a.view.at(sequence, h, a_span.first + i),
-                      b.view.at(sequence, h, b_span.first + i), width * sizeof(U)) != 0) {
+      if (!same_bits_of(a.view.at(sequence, h, a_span.first + i),
+                        b.view.at(sequence, h, b_span.first + i), width)) {
         return false;
       }
     }
