@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "csrc/kernels/host_device.h"
 
@@ -17,15 +18,7 @@ struct Half {  // IEEE binary16
 };
 
 template <typename T>
-struct ComputeType {
-  using type = float;
-};
-template <>
-struct ComputeType<double> {
-  using type = double;
-};
-template <typename T>
-using Compute = typename ComputeType<T>::type;
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 enum class ElementType { kFloat, kDouble, kBFloat16, kHalf };
 template <typename T>

@@ -38,15 +38,15 @@ TensorPair attention(const Call& call) {
 template <c10::DeviceType kDevice>
 at::Tensor weights(const Call& call, const at::Tensor& lse) {
   const c10::impl::ExcludeDispatchKeyGuard below_autocast(autocast_key<kDevice>());
-  return call_weights(cast<kDevice>(call), lse);
+  return WeightsOp::call(cast<kDevice>(call), lse);
 }
 
 template <c10::DeviceType kDevice>
 void register_casts(torch::Library& m) {
   m.impl("attention", TORCH_FN(Padded<&attention<kDevice>>::call));
   m.impl("attention_packed", TORCH_FN(Packed<&attention<kDevice>>::call));
-  m.impl("attention_weights", TORCH_FN(padded_weights<&weights<kDevice>>));
-  m.impl("attention_weights_packed", TORCH_FN(packed_weights<&weights<kDevice>>));
+  m.impl("attention_weights", TORCH_FN(PaddedLook<&weights<kDevice>>::call));
+  m.impl("attention_weights_packed", TORCH_FN(PackedLook<&weights<kDevice>>::call));
 }
 
 }  // namespace

@@ -18,8 +18,12 @@ struct View {
   T* data = nullptr;
   int64_t batch = 0, head = 0, row = 0, column = 0;  // strides
 
-  T* at(int64_t b, int64_t h, int64_t i) const { return data + b * batch + h * head + i * row; }
-  T& at(int64_t b, int64_t h, int64_t i, int64_t j) const { return at(b, h, i)[j * column]; }
+  HEADWISE_HOST_DEVICE T* at(int64_t b, int64_t h, int64_t i) const {
+    return data + b * batch + h * head + i * row;
+  }
+  HEADWISE_HOST_DEVICE T& at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return at(b, h, i)[j * column];
+  }
 };
 
 /// Where the rows of one sequence lie and how many of them exist.
@@ -37,11 +41,16 @@ struct Sequences {
   const int64_t* query_lengths = nullptr;  // (B) or null = all rows exist
   const int64_t* key_lengths = nullptr;    // (B) or null
 
-  Span query(int64_t b) const { return span(b, query_starts, query_lengths, query_rows); }
-  Span key(int64_t b) const { return span(b, key_starts, key_lengths, key_rows); }
+  HEADWISE_HOST_DEVICE Span query(int64_t b) const {
+    return span(b, query_starts, query_lengths, query_rows);
+  }
+  HEADWISE_HOST_DEVICE Span key(int64_t b) const {
+    return span(b, key_starts, key_lengths, key_rows);
+  }
 
  private:
-  static Span span(int64_t b, const int64_t* starts, const int64_t* lengths, int64_t rows) {
+  HEADWISE_HOST_DEVICE static Span span(int64_t b, const int64_t* starts, const int64_t* lengths,
+                                        int64_t rows) {
     if (starts != nullptr) return {starts[b], starts[b + 1] - starts[b], starts[b + 1] - starts[b]};
     return {0, rows, lengths != nullptr ? lengths[b] : rows};
   }
@@ -53,7 +62,7 @@ struct ElementMask {
   View<const bool> view;     // null data = no mask
   bool hidden_value = true;  // the entry that hides: true for `hide`, false for `keep`
 
-  bool hides(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  HEADWISE_HOST_DEVICE bool hides(int64_t b, int64_t h, int64_t i, int64_t j) const {
     return view.at(b, h, i, j) == hidden_value;
   }
 };
@@ -65,7 +74,7 @@ struct Bias {
   int64_t batch = 0, head = 0, row = 0, column = 0;  // strides
 
   template <typename T>
-  Compute<T> at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  HEADWISE_HOST_DEVICE Compute<T> at(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t index = b * batch + h * head + i * row + j * column;
     if (is_float) return static_cast<const float*>(data)[index];
     return to_compute(static_cast<const T*>(data)[index]);
@@ -77,7 +86,7 @@ struct BeamIndex {
   const int32_t* data = nullptr;    // (B, T_k)
   int64_t batch = 0, position = 0;  // strides; position 0 = one row for the whole sequence
 
-  int64_t row(int64_t b, int64_t j) const {
+  HEADWISE_HOST_DEVICE int64_t row(int64_t b, int64_t j) const {
     return data == nullptr ? b : data[b * batch + j * position];
   }
 };
@@ -98,7 +107,7 @@ struct AttentionInputs {
   double scale = 1.0;
   Dropout dropout;
 
-  int64_t group_of(int64_t h) const { return h / (heads / kv_heads); }
+  HEADWISE_HOST_DEVICE int64_t group_of(int64_t h) const { return h / (heads / kv_heads); }
 };
 
 /// Results have column stride 1. The log-sum-exp is float, or double for double.

@@ -143,7 +143,7 @@ class InputGradients {
         const LeftFactor<C> left{buffers_.score_gradients + begin * kTileRows + r, 1, kTileRows};
         C* sums = query_sums_.data + r * query_sums_.stride;
         product(rows, tiles_.width(), left, {keys.row(begin), keys.stride}, end - begin, sums,
-                   query_sums_.stride, begin == seen.begin ? store : Store::kAdd);
+                query_sums_.stride, begin == seen.begin ? store : Store::kAdd);
         add_unusual_rows<T>(tiles_.unusual_keys, tiles_.key_list, offset + begin, end - begin, rows,
                             left, sums, query_sums_.stride);
       }
@@ -167,16 +167,15 @@ class InputGradients {
       const int64_t at = j * kTileRows + seen.begin, depth = seen.end - seen.begin;
       const LeftFactor<C> scores{buffers_.score_gradients + at, kTileRows, 1};
       C* sums = key_sums_.data + (offset + j) * key_sums_.stride;
-      product(keys, tiles_.width(), scores,
-                 {tiles_.queries.row(seen.begin), tiles_.queries.stride}, depth, sums,
-                 key_sums_.stride, store);
+      product(keys, tiles_.width(), scores, {tiles_.queries.row(seen.begin), tiles_.queries.stride},
+              depth, sums, key_sums_.stride, store);
       add_unusual_rows<T>(tiles_.unusual_queries, tiles_.query_list, seen.begin, depth, keys,
                           scores, sums, key_sums_.stride);
       const LeftFactor<C> weights{buffers_.weights + at, kTileRows, 1};
       sums = value_sums_.data + (offset + j) * value_sums_.stride;
       product(keys, tiles_.value_width(), weights,
-                 {tiles_.gradients.row(seen.begin), tiles_.gradients.stride}, depth, sums,
-                 value_sums_.stride, store);
+              {tiles_.gradients.row(seen.begin), tiles_.gradients.stride}, depth, sums,
+              value_sums_.stride, store);
       add_unusual_rows<T>(tiles_.unusual_gradients, tiles_.gradient_list, seen.begin, depth, keys,
                           weights, sums, value_sums_.stride);
     }

@@ -102,8 +102,9 @@ class Differentiator {
     const int64_t gradient_column = gradient_list.column_stride;
     Vec<C> sum = hn::Zero(d);
     int64_t i = 0;
-    for (; column == 1 && gradient_column == 1 && i + step <= in_.value_width; i += step) {
-      sum = hn::MulAdd(load(d, output + i), load(d, gradient + i), sum);
+    for (; i + step <= in_.value_width; i += step) {
+      sum = hn::MulAdd(load_strided(output + i * column, column),
+                       load_strided(gradient + i * gradient_column, gradient_column), sum);
     }
     C rest = 0;
     for (; i < in_.value_width; ++i) {

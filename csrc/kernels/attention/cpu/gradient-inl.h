@@ -58,7 +58,9 @@ struct GradientColumn {
     sum = hn::IfThenElse(hn::Eq(sum, zero), hn::Set(d, C{1}), sum);
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       C* weights = column.scores + j * kTileRows;
-      const Vec<C> p = hn::Div(hn::LoadU(d, weights), sum);
+      // The sum of a row that is NaN must not reach what the row does not see.
+      Vec<C> p = hn::LoadU(d, weights);
+      p = hn::IfThenZeroElse(hn::Eq(p, zero), hn::Div(p, sum));
       product = hn::MulAdd(p, hn::LoadU(d, gradients + j * kTileRows), product);
       hn::StoreU(p, d, weights);
     }
@@ -70,7 +72,7 @@ struct GradientColumn {
   }
 
  private:
-  HWY_INLINE Vec<C> weight(int64_t j) const { return exp_score(hn::Sub(column.score(j), lse)); }
+  HWY_INLINE Vec<C> weight(int64_t j) const { return weight_of<C>(column.score(j), lse); }
 
   // W. Where P is 0 it is 0 too: a hidden key may have made it NaN.
   HWY_INLINE Vec<C> weight_gradient(Vec<C> p, int64_t j) const {

@@ -30,6 +30,17 @@ struct RowList {
   }
 };
 
+// One vector of numbers that lie `stride` apart.
+template <typename T>
+HWY_INLINE Vec<Compute<T>> load_strided(const T* from, int64_t stride) {
+  using C = Compute<T>;
+  const Tag<C> d;
+  if (stride == 1) return load(d, from);
+  HWY_ALIGN C numbers[16];
+  for (int64_t n = 0; n < lanes<C>(); ++n) numbers[n] = to_compute(from[n * stride]);
+  return hn::Load(d, numbers);
+}
+
 // Whether the rows can be read where they lie instead of being copied.
 template <typename T>
 HWY_INLINE bool is_readable_in_place(const RowList<T>& list) {

@@ -191,6 +191,12 @@ HWY_INLINE Vec<C> shift_of(Vec<C> x) {
   return hn::IfThenZeroElse(hn::Eq(x, minus_infinity<C>()), x);
 }
 
+// exp(score - lse); 0 where hidden, even if the row's log-sum-exp is NaN.
+template <typename C>
+HWY_INLINE Vec<C> weight_of(Vec<C> score, Vec<C> lse) {
+  return hn::IfThenZeroElse(hn::Eq(score, minus_infinity<C>()), exp_score(hn::Sub(score, lse)));
+}
+
 // Zeros for the keys of `all` that no row of the column sees.
 template <typename C>
 HWY_INLINE void clear_around(C* column, const KeyRange& range, const KeyRange& all) {

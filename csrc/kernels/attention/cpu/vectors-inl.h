@@ -46,9 +46,21 @@ HWY_INLINE Vec<float> load(Tag<float> d, const BFloat16* from) {
   const auto low = hn::LoadU(half, reinterpret_cast<const uint16_t*>(from));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, low)));
 }
+// Highway converts Half exactly only where the machine has an instruction for it.
+#if HWY_TARGET == HWY_SSE4
+#define HEADWISE_CONVERTS_HALF 0
+#else
+#define HEADWISE_CONVERTS_HALF 1
+#endif
 HWY_INLINE Vec<float> load(Tag<float> d, const Half* from) {
+#if HEADWISE_CONVERTS_HALF
   const hn::Rebind<hwy::float16_t, Tag<float>> half;
   return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
+#else
+  HWY_ALIGN float numbers[16];
+  for (size_t n = 0; n < hn::Lanes(d); ++n) numbers[n] = to_compute(from[n]);
+  return hn::Load(d, numbers);
+#endif
 }
 
 // Bits of the nearest BFloat16, ties to even, in the upper half of each lane.
@@ -73,9 +85,16 @@ HWY_INLINE void store(Vec<float> x, Tag<float>, BFloat16* to) {
   const auto low = hn::BitCast(signed32, hn::ShiftRight<16>(bfloat16_bits(x)));
   hn::StoreU(hn::DemoteTo(half, low), half, reinterpret_cast<uint16_t*>(to));
 }
-HWY_INLINE void store(Vec<float> x, Tag<float>, Half* to) {
+HWY_INLINE void store(Vec<float> x, Tag<float> d, Half* to) {
+#if HEADWISE_CONVERTS_HALF
   const hn::Rebind<hwy::float16_t, Tag<float>> half;
   hn::StoreU(hn::DemoteTo(half, x), half, reinterpret_cast<hwy::float16_t*>(to));
+#else
+  HWY_ALIGN float numbers[16];
+  hn::Store(x, d, numbers);
+  for (size_t n = 0; n < hn::Lanes(d); ++n) to[n] = from_compute<Half>(numbers[n]);
+#endif
+  (void)d;
 }
 
 // x rounded to T and back.
@@ -85,8 +104,9 @@ HWY_INLINE V rounded_to(V x) {
     const hn::RebindToUnsigned<Tag<float>> du;
     return hn::BitCast(Tag<float>(), hn::And(bfloat16_bits(x), hn::Set(du, 0xFFFF0000u)));
   } else if constexpr (std::is_same_v<T, Half>) {
-    const hn::Rebind<hwy::float16_t, Tag<float>> half;
-    return hn::PromoteTo(Tag<float>(), hn::DemoteTo(half, x));
+    HWY_ALIGN Half numbers[16];
+    store(x, Tag<float>(), numbers);
+    return load(Tag<float>(), numbers);
   } else {
     return x;
   }
@@ -162,4 +182,5 @@ HWY_INLINE C sum_of_lanes(Vec<C> x) {
 }  // namespace headwise::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
+#undef HEADWISE_CONVERTS_HALF
 #endif  // HEADWISE_ATTENTION_VECTORS_INL_H

@@ -1,5 +1,6 @@
 // Attention weights on request, rebuilt from the log-sum-exp; dropout plays no part.
 #include <algorithm>
+#include <numeric>
 
 #include "csrc/kernels/attention/plan.h"
 
@@ -20,6 +21,7 @@ namespace HWY_NAMESPACE {
 template <typename T>
 class WeightsOfHead {
   using C = Compute<T>;
+  static constexpr int64_t kParts = 16;
 
  public:
   WeightsOfHead(const WeightsParams<T>& params, int64_t item, const Memory& memory)
@@ -58,7 +60,7 @@ class WeightsOfHead {
       const ScoreColumn<C> column = column_of(in_, view_, r, buffers_.scores, buffers_.elements);
       const Vec<C> minus = shift_of<C>(hn::LoadU(d, buffers_.lse + r));
       for (int64_t j = column.range.begin; j < column.range.end; ++j) {
-        hn::StoreU(exp_score(hn::Sub(column.score(j), minus)), d, column.scores + j * kTileRows);
+        hn::StoreU(weight_of<C>(column.score(j), minus), d, column.scores + j * kTileRows);
       }
     }
     return true;
@@ -78,9 +80,11 @@ class WeightsOfHead {
     if (!exponentiate(rows, key)) return;
     for (int64_t r = 0; r < view_.rows(); ++r) {
       const C* scores = buffers_.scores + r;
+      C parts[kParts] = {};  // one long chain of sums would lose digits
       for (int64_t j = view_.row(r).begin; j < view_.row(r).end; ++j) {
-        buffers_.sums[r] += scores[j * kTileRows];
+        parts[j % kParts] += scores[j * kTileRows];
       }
+      buffers_.sums[r] += std::accumulate(parts, parts + kParts, C{0});
     }
   }
 
@@ -89,7 +93,8 @@ class WeightsOfHead {
       const C* scores = buffers_.scores + r;
       T* to = in_.weights.at(b_, h_, tile_.rows.row(r)) + key;
       for (int64_t j = view_.row(r).begin; j < view_.row(r).end; ++j) {
-        to[j] = from_compute<T>(scores[j * kTileRows] / buffers_.sums[r]);
+        const C weight = scores[j * kTileRows];
+        to[j] = from_compute<T>(weight == 0 ? C{0} : weight / buffers_.sums[r]);
       }
     }
   }
