@@ -23,6 +23,13 @@ file(REMOVE_RECURSE "${WORK}")
 check("install" "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/installed")
 file(RENAME "${WORK}/installed" "${WORK}/moved")
 
+# The app's own run path would help the library; others may load it alone.
+file(GLOB library "${WORK}/moved/lib*/libheadwise_ops.so")
+check("ldd" ldd "${library}")
+if(output MATCHES "[^\n]*not found")
+  message(FATAL_ERROR "the installed library does not find what it needs: ${CMAKE_MATCH_0}")
+endif()
+
 set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -G Ninja
               "-DCMAKE_PREFIX_PATH=${WORK}/moved" "-DCMAKE_CXX_COMPILER=${COMPILER}"
               "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" "-DCMAKE_MAKE_PROGRAM=${NINJA}"
