@@ -60,3 +60,4 @@ if(NOT CMAKE_MATCH_2 LESS CMAKE_MATCH_1)
   message(FATAL_ERROR "one step of training did not lower the loss: ${output}")
 endif()
 message(STATUS "the loss fell: ${output}")
+file(REMOVE_RECURSE "${WORK}")  # scripts/setup hashes the libraries it finds in the build folder
