@@ -37,7 +37,7 @@ class Narrator {
   }
 
   void tell(const RecordedOp& op) {
-    if (op.name.starts_with("headwise::attention")) {
+    if (op.name == "headwise::attention") {
       tell_attention(op);
       return;
     }

@@ -1,5 +1,6 @@
 # Installs Headwise, moves what was installed, and builds and runs the project of this folder against
-# it, as a C++ user would. -D BUILD (a finished build folder), WORK (made anew), COMPILER, LAUNCHER, NINJA.
+# it, as a C++ user would. Needs -D BUILD (a finished build folder), WORK (made anew, removed again),
+# COMPILER, NINJA, and CCACHE where there is one.
 
 # check(WHAT command…): runs it; leaves its output in `output`. WHAT begins with "refused:" where the
 # command has to fail.
@@ -32,8 +33,10 @@ endif()
 
 set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -G Ninja
               "-DCMAKE_PREFIX_PATH=${WORK}/moved" "-DCMAKE_CXX_COMPILER=${COMPILER}"
-              "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" "-DCMAKE_MAKE_PROGRAM=${NINJA}"
-              -DCMAKE_BUILD_TYPE=Release)
+              "-DCMAKE_MAKE_PROGRAM=${NINJA}" -DCMAKE_BUILD_TYPE=Release)
+if(CCACHE)
+  list(APPEND configure "-DCMAKE_CXX_COMPILER_LAUNCHER=${CCACHE}")
+endif()
 
 # Another torch, and none, are refused with what was found and what is needed.
 file(WRITE "${WORK}/other/torch/version.py" "__version__ = '1.2.3+other'\n")

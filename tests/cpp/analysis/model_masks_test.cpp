@@ -2,6 +2,7 @@
 #include "src/analysis/model_masks.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -30,6 +31,13 @@ nn::MultiHeadAttention random_module(const nn::MultiHeadAttentionOptions& option
   for (const at::Tensor& parameter : module->parameters()) parameter.uniform_(-0.5, 0.5);
   return module;
 }
+
+/// Operations this small lose by sharing work, and lose much where other programs run.
+struct OneThread : ::testing::Environment {
+  void SetUp() override { at::set_num_threads(1); }
+};
+[[maybe_unused]] const auto* const environment =
+    ::testing::AddGlobalTestEnvironment(new OneThread);  // gtest owns it
 
 TEST(ModelMasks, EveryKindOfModulePasses) {
   std::vector<nn::MultiHeadAttentionOptions> kinds(5, sizes(16, 4));
@@ -76,7 +84,11 @@ TEST(ModelMasks, ASpoiltModuleIsNamed) {
   model->decoder[1]->cross_attention->q_proj->weight.fill_(std::numeric_limits<float>::quiet_NaN());
   const Names lines = failures(check_model_masks(model));
   ASSERT_FALSE(lines.empty());
-  for (const std::string& line : lines) EXPECT_TRUE(line.starts_with("decoder 1 cross, ")) << line;
+  for (const std::string& line : lines) {
+    EXPECT_TRUE(line.starts_with("decoder 1 cross, ") || line.starts_with("the whole model, "))
+        << line;
+  }
+  EXPECT_TRUE(lines.back().starts_with("the whole model, ")) << lines.back();
   EXPECT_NE(lines[0].find("row-sums"), std::string::npos) << lines[0];
 }
 
