@@ -1,8 +1,10 @@
 """headwise shapes and headwise check-masks, as a user calls them."""
 
 import json
+import re
 import shutil
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,16 @@ def shapes(*arguments):
     assert done.code == 0, done.err
     report = json.loads(done.out)
     return {step["step"]: step for step in report["steps"]}
+
+
+def test_the_documentation_shows_what_the_program_prints():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "attention_tools.md").read_text()
+    shown = re.findall(r"^```\n\$ headwise ([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    tried = {call: headwise(*call.split()) for call, _ in shown if "spoilt" not in call}
+    assert len(tried) == 4
+    for call, printed in shown:
+        if call in tried:
+            assert tried[call].out + tried[call].err == printed, call
 
 
 # --- shapes
