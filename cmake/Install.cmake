@@ -1,5 +1,7 @@
-# Installing is pip's work: scikit-build-core names the two folders of the wheel, one for the package
-# and one for programs. A plain `cmake --build` installs nothing.
+# The Python package and the program are pip's work: scikit-build-core names the two folders of the
+# wheel, one for the package and one for programs. They are a component of their own that a plain
+# `cmake --install` leaves out (that is for C++ users: Package.cmake), because a build folder that pip
+# has used remembers the folders of its wheel.
 #
 # Every run path begins at $ORIGIN, so that an environment may be moved; torch's own folder comes
 # first because its libraries need the libgomp that lies beside them. The folder torch was found in
@@ -13,11 +15,12 @@ endfunction()
 
 # Libraries and the Python module: into the package folder headwise/.
 function(headwise_install_library target)
-  if(NOT SKBUILD OR NOT TARGET ${target})
+  headwise_set_run_path(${target} "$ORIGIN/../torch/lib" "$ORIGIN")
+  if(NOT SKBUILD)
     return()
   endif()
-  headwise_set_run_path(${target} "$ORIGIN/../torch/lib" "$ORIGIN")
-  install(TARGETS ${target} LIBRARY DESTINATION "${SKBUILD_PLATLIB_DIR}/headwise")
+  install(TARGETS ${target} LIBRARY DESTINATION "${SKBUILD_PLATLIB_DIR}/headwise"
+                                    COMPONENT wheel EXCLUDE_FROM_ALL)
 endfunction()
 
 # Programs: beside python in the environment's scripts folder.
@@ -32,5 +35,6 @@ function(headwise_install_program target)
     OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   headwise_set_run_path(${target} "$ORIGIN/${site_packages}/torch/lib"
                         "$ORIGIN/${site_packages}/headwise")
-  install(TARGETS ${target} RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}")
+  install(TARGETS ${target} RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}" COMPONENT wheel
+                                    EXCLUDE_FROM_ALL)
 endfunction()

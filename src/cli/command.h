@@ -18,5 +18,7 @@ void add_score(CLI::App& app, Action& action);
 void add_average(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
 void add_evaluate(CLI::App& app, Action& action);
+void add_shapes(CLI::App& app, Action& action);
+void add_check_masks(CLI::App& app, Action& action);
 
 }  // namespace headwise::cli

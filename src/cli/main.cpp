@@ -70,6 +70,8 @@ int main(int argc, char** argv) {
   cli::add_average(app, action);
   cli::add_inspect(app, action);
   cli::add_evaluate(app, action);
+  cli::add_shapes(app, action);
+  cli::add_check_masks(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
