@@ -29,6 +29,12 @@ def _add_attention(commands: argparse._SubParsersAction) -> None:
     add("--peer", metavar="PYTHON", help="interpreter whose torch is compared with")
     add("--target", choices=sorted(TARGETS), help="hold both sides to this instruction set")
     add(
+        "--allocator",
+        choices=["default", "tuned"],
+        default="default",
+        help="tuned: freed memory is kept, on both sides",
+    )
+    add(
         "--clock",
         choices=["wall", "cpu"],
         default="wall",
@@ -52,8 +58,8 @@ def main() -> int:
         parser.error(
             "--memory measures this interpreter's torch; start it with PYTHON=FILE instead"
         )
-    if options.target:
-        restart_with(options.target)
+    if options.target or options.allocator == "tuned":
+        restart_with(options.target, options.allocator == "tuned")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # no word about accelerators not found
     from bench import attention
 

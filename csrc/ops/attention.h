@@ -49,7 +49,8 @@ struct AttentionResult {
 
 /// softmax(scale * query key^T + bias) value over the visible keys; rows that see none give 0.
 /// query (B, H, T_q, D), key (B, G, T_k, D), value (B, G, T_k, D_v), any strides; H % G == 0 and
-/// query head h reads key/value head h / (H / G). float32 or float64.
+/// query head h reads key/value head h / (H / G). float32, bfloat16, float16 or float64; sums are
+/// float32, or float64 for float64.
 /// @throws c10::Error naming the argument, what came and what is required.
 AttentionResult attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});

@@ -95,13 +95,17 @@ TEST(Shapes, SplittingAndMergingStayInTheSameMemory) {
 }
 
 TEST(Shapes, TheScoresAreNeverStored) {
-  const at::Tensor x = at::randn({1, 256, 8});
-  const auto steps = attention_steps(module_of(8, 4, 4, 2), x, x);
-  const ShapeStep& scores = step(steps, "scores of q and k");
-  EXPECT_EQ(scores.memory, Memory::kNever);
-  EXPECT_EQ(scores.bytes, 4 * 256 * 256 * 4);
-  // The op takes memory for its two results and for nothing of the size of the scores.
-  EXPECT_EQ(step(steps, "weighted sum of v").allocated, 256 * 8 * 4 + 4 * 256 * 4);
+  // What the op takes beyond its two results: its tiles, the same for any length.
+  const auto tiles = [](int64_t tokens) {
+    const at::Tensor x = at::randn({1, tokens, 8});
+    const auto steps = attention_steps(module_of(8, 4, 4, 2), x, x);
+    const ShapeStep& scores = step(steps, "scores of q and k");
+    EXPECT_EQ(scores.memory, Memory::kNever);
+    EXPECT_EQ(scores.bytes, 4 * tokens * tokens * 4);
+    return step(steps, "weighted sum of v").allocated - (tokens * 8 * 4 + 4 * tokens * 4);
+  };
+  EXPECT_EQ(tiles(1024), tiles(256));
+  EXPECT_LT(tiles(256), 4 * 256 * 256 * 4 / 8);
 }
 
 TEST(Shapes, ACopyIsSeen) {

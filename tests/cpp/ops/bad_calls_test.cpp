@@ -44,7 +44,8 @@ TEST(BadCalls, Inputs) {
   expect_refused(q[0], k, k, {"query", "[4, 4, 6]", "4 dimensions"});
   expect_refused(q, k.to(at::kFloat), k, {"key is Float", "query is Double", "one dtype"});
   expect_refused(q, k, k.to(at::kFloat), {"value is Float"});
-  expect_refused(q.to(at::kHalf), k.to(at::kHalf), k.to(at::kHalf), {"Half", "float32 or float64"});
+  expect_refused(q.to(at::kInt), k.to(at::kInt), k.to(at::kInt),
+                 {"Int", "float32, bfloat16, float16 or float64"});
   expect_refused(q, k.to(at::kMeta), k, {"key is on meta", "cpu"});
   expect_refused(q, k.slice(0, 0, 2), k, {"key has 2 sequences", "3"});
   expect_refused(q, k, k.slice(2, 0, 4), {"value has 4 rows", "5"});
