@@ -14,7 +14,7 @@ POSIX = ("fcntl.h", "malloc.h", "poll.h", "signal.h", "stdio.h", "sys/", "unistd
 ICU = ("unicode/",)
 JSON = ("nlohmann/",)
 SENTENCEPIECE = ("sentencepiece_",)
-TEST_TOOLS = ("gtest/", "gmock/")
+TEST_TOOLS = ("gtest/", "gmock/", "sanitizer/")
 
 
 class Room(NamedTuple):

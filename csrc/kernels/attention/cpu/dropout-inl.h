@@ -62,7 +62,7 @@ HWY_INLINE void store_words(Words low, Words high, uint32_t* to) {
 inline void draw_tile(const Dropout& dropout, int64_t heads, const TilePlace& at,
                       const KeyRange& keys, uint32_t* words) {
   const Lane64 d;
-  const int64_t step = hn::Lanes(d);
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN uint64_t row[kTileRows], head[kTileRows];
   const int64_t rows = divide_up(at.rows.count, step) * step;
   for (int64_t r = 0; r < rows; ++r) {

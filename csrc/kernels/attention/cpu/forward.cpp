@@ -264,6 +264,7 @@ void combine(const ForwardParams<T>& p, int64_t item, void* workspace) {
   using C = Compute<T>;
   constexpr C kNothing = -std::numeric_limits<C>::infinity();
   const ForwardLayout layout(p);
+  if (layout.splits == 1) return;
   const int64_t b = item / layout.groups, group = item % layout.groups;
   const Span queries = p.sequences.query(b);
   const auto split = [&](int64_t s) {
