@@ -5,6 +5,7 @@
 #include <torch/autograd.h>
 
 #include <ctime>
+#include <utility>
 
 #include "csrc/ops/attention.h"
 #include "tests/cpp/ops/formula.h"
@@ -100,28 +101,52 @@ TEST(Threads, TwoOfThemReallyWork) {
   EXPECT_GT(share, 0.25) << "the calling thread did nearly all the work";
 }
 
-TEST(Threads, ChangeNoBit) {
+/// Output, log-sum-exp and gradients of a call with every feature, on so many threads.
+std::vector<at::Tensor> bits_of(int64_t queries, int64_t keys, int threads) {
   at::manual_seed(3);
-  std::vector<at::Tensor> t{randn({3, 4, 70, 16}, at::kFloat), randn({3, 2, 65, 16}, at::kFloat),
-                            randn({3, 2, 65, 16}, at::kFloat), randn({4, 70, 65}, at::kFloat)};
-  t[3] = t[3].unsqueeze(0);
+  std::vector<at::Tensor> t{
+      randn({2, 4, queries, 16}, at::kFloat), randn({2, 2, keys, 16}, at::kFloat),
+      randn({2, 2, keys, 16}, at::kFloat), randn({1, 4, queries, keys}, at::kFloat)};
   for (at::Tensor& tensor : t) tensor.requires_grad_(true);
   AttentionOptions options;
   options.bias = t[3];
   options.causal = true;
   options.dropout = 0.2;
   options.seed = at::scalar_tensor(7, at::kLong);
-  const auto run = [&](int threads) {
+  at::set_num_threads(threads);
+  const auto result = attention(t[0], t[1], t[2], options);
+  auto tensors = grad({result.output, result.lse}, t,
+                      {at::ones_like(result.output), at::ones_like(result.lse)});
+  tensors.push_back(result.output);
+  tensors.push_back(result.lse);
+  return tensors;
+}
+
+// One block, and several that meet in turns.
+TEST(Threads, ChangeNoBit) {
+  for (const auto& [queries, keys] : {std::pair{70, 65}, std::pair{600, 300}}) {
+    const auto one = bits_of(queries, keys, 1);
+    for (const int threads : {2, 3, 7}) {
+      const auto more = bits_of(queries, keys, threads);
+      for (size_t n = 0; n < one.size(); ++n) {
+        EXPECT_TRUE(at::equal(one[n], more[n])) << n << " on " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(Threads, ChangeNoBitOfDecoding) {
+  const at::Tensor query = randn({3, 8, 1, 16}, at::kFloat);
+  const at::Tensor keys = randn({3, 2, 1300, 16}, at::kFloat);
+  const at::Tensor lengths = at::tensor({1300, 5, 700}, at::kLong);
+  at::set_num_threads(1);
+  const auto one = attention_decode(query, keys, keys, lengths);
+  for (const int threads : {2, 3, 7}) {
     at::set_num_threads(threads);
-    const auto result = attention(t[0], t[1], t[2], options);
-    auto tensors = grad({result.output, result.lse}, t,
-                        {at::ones_like(result.output), at::ones_like(result.lse)});
-    tensors.push_back(result.output);
-    tensors.push_back(result.lse);
-    return tensors;
-  };
-  const auto one = run(1), two = run(2);
-  for (size_t n = 0; n < one.size(); ++n) EXPECT_TRUE(at::equal(one[n], two[n])) << n;
+    const auto more = attention_decode(query, keys, keys, lengths);
+    EXPECT_TRUE(at::equal(one.output, more.output)) << threads;
+    EXPECT_TRUE(at::equal(one.lse, more.lse)) << threads;
+  }
 }
 
 }  // namespace
