@@ -66,6 +66,13 @@ int64_t activation_floats(const ModelConfig& model, const BatchSize& batch) {
   return floats;
 }
 
+/// Gradients in flight while backward passes one layer: of both sides of a feed-forward block, and
+/// of queries, keys, values, output and input of an attention.
+int64_t backward_floats(const ModelConfig& model, const BatchSize& batch) {
+  return std::max(batch.source_tokens, batch.target_tokens) *
+         (2 * model.feed_forward + 5 * model.width);
+}
+
 }  // namespace
 
 int64_t parameter_count(const ModelConfig& model, int64_t source_pieces, int64_t target_pieces) {
@@ -94,7 +101,8 @@ TrainingMemory training_memory(const config::Config& config, int64_t source_piec
   memory.gradients = memory.weights;
   memory.moments = 2 * memory.weights;
   memory.average = config.train.ema > 0 ? memory.weights : 0;
-  memory.activations = kFloat * activation_floats(model, largest);
+  memory.activations =
+      kFloat * (activation_floats(model, largest) + backward_floats(model, largest));
   const int64_t chunk = std::min(kLossChunk, largest.target_tokens);
   // Scores and probabilities of a chunk; gradients of the hidden states, of the output weight, and
   // the output weight's scaled copy.
