@@ -66,11 +66,11 @@ int64_t activation_floats(const ModelConfig& model, const BatchSize& batch) {
   return floats;
 }
 
-/// Gradients in flight while backward passes one layer: of both sides of a feed-forward block, and
-/// of queries, keys, values, output and input of an attention.
+/// Gradients in flight while backward passes one layer of the decoder and the encoder's wait: of
+/// both sides of a feed-forward block, and of queries, keys, values, output and input of an
+/// attention.
 int64_t backward_floats(const ModelConfig& model, const BatchSize& batch) {
-  return std::max(batch.source_tokens, batch.target_tokens) *
-         (2 * model.feed_forward + 5 * model.width);
+  return (batch.source_tokens + batch.target_tokens) * (2 * model.feed_forward + 5 * model.width);
 }
 
 }  // namespace
