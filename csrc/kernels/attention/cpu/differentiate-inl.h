@@ -71,7 +71,6 @@ class Differentiator {
 
   int64_t width() const { return round_up_to_vectors<C>(in_.width); }
   int64_t value_width() const { return round_up_to_vectors<C>(in_.value_width); }
-  const TilePlace& tile() const { return tile_; }
   // Keys of the tile at `offset` as the right factor.
   Operand<C> keys(int64_t offset) const { return right_keys_[offset / kTileKeys]; }
 

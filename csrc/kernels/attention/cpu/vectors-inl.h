@@ -65,14 +65,12 @@ HWY_INLINE Vec<float> load(Tag<float> d, const Half* from) {
 
 // Bits of the nearest BFloat16, ties to even, in the upper half of each lane.
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<Tag<float>>> bfloat16_bits(Vec<float> x) {
-  const Tag<float> d;
   const hn::RebindToUnsigned<Tag<float>> du;
   const auto bits = hn::BitCast(du, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)));
   const auto nan = hn::Or(bits, hn::Set(du, 0x400000u));
   const auto is_nan = hn::RebindMask(du, hn::IsNaN(x));
-  (void)d;
   return hn::IfThenElse(is_nan, nan, rounded);
 }
 
