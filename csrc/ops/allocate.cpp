@@ -7,15 +7,31 @@
 
 #include "csrc/kernels/attention/statistics.h"
 #include "csrc/ops/checks.h"
+#include "csrc/ops/memory.h"
 
 namespace headwise::ops {
 
+namespace {
+
+at::Tensor empty_strided(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
+                         const at::TensorOptions& options) {
+  if (options.device().is_cpu()) {
+    return empty_kept(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides),
+                      c10::typeMetaToScalarType(options.dtype()));
+  }
+  return at::empty_strided_symint(sizes, strides, options);
+}
+
+}  // namespace
+
 at::Tensor empty_rows(const at::Tensor& rows, const c10::SymInt& width, bool packed) {
   const auto size = [&](int64_t dim) { return rows.sym_size(dim); };
-  if (packed) return at::empty_symint({size(0), size(1), width}, rows.options());
   const c10::SymInt row_stride = size(1) * width;
-  return at::empty_strided_symint({size(0), size(1), size(2), width},
-                                  {size(2) * row_stride, width, row_stride, 1}, rows.options());
+  if (packed) {
+    return empty_strided({size(0), size(1), width}, {row_stride, width, 1}, rows.options());
+  }
+  return empty_strided({size(0), size(1), size(2), width},
+                       {size(2) * row_stride, width, row_stride, 1}, rows.options());
 }
 
 at::Tensor empty_row_numbers(const at::Tensor& rows) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,12 +9,12 @@
 #include <cstdint>
 
 #include "csrc/kernels/attention/plan.h"
+#include "csrc/ops/memory.h"
 
 namespace headwise::ops {
 
-/// Memory from torch's allocator, so that its statistics count it.
 inline at::Tensor empty_bytes(size_t bytes) {
-  return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte));
+  return empty_kept({static_cast<int64_t>(bytes)}, {1}, at::kByte);
 }
 
 /// How many threads share the items of a phase.

@@ -128,9 +128,10 @@ class InputGradients {
   void add_to_queries(int64_t offset, Store store) {
     const TileView& view = tiles_.view;
     const Operand<C> keys = tiles_.keys(offset);
+    const Blocking blocks = blocking<C>(view.rows(), tiles_.width());
     for (int64_t start = view.all().begin; start < view.all().end; start += kDepth) {
-      for (int64_t r = 0; r < view.rows(); r += kBlockRows) {
-        const int64_t rows = std::min<int64_t>(kBlockRows, view.rows() - r);
+      for (int64_t r = 0; r < view.rows(); r += blocks.rows) {
+        const int64_t rows = std::min(blocks.rows, view.rows() - r);
         const KeyRange seen = view.of_rows(r, r + rows);
         const int64_t begin = std::max(seen.begin, start);
         const int64_t end = std::min(seen.end, std::min(start + kDepth, view.all().end));
@@ -142,8 +143,8 @@ class InputGradients {
         }
         const LeftFactor<C> left{buffers_.score_gradients + begin * kTileRows + r, 1, kTileRows};
         C* sums = query_sums_.data + r * query_sums_.stride;
-        product(rows, tiles_.width(), left, {keys.row(begin), keys.stride}, end - begin, sums,
-                query_sums_.stride, begin == seen.begin ? store : Store::kAdd);
+        product(rows, tiles_.width(), blocks.columns, left, {keys.row(begin), keys.stride},
+                end - begin, sums, query_sums_.stride, begin == seen.begin ? store : Store::kAdd);
         add_unusual_rows<T>(tiles_.unusual_keys, tiles_.key_list, offset + begin, end - begin, rows,
                             left, sums, query_sums_.stride);
       }
@@ -157,8 +158,13 @@ class InputGradients {
       clear_keys(0, view.all().begin);
       clear_keys(view.all().end, block_.count);
     }
-    for (int64_t j = view.all().begin; j < view.all().end; j += kBlockRows) {
-      const int64_t keys = std::min<int64_t>(kBlockRows, view.all().end - j);
+    const KeyRange& all = view.all();
+    const int64_t count = all.end - all.begin;
+    const Blocking key_blocks = blocking<C>(count, tiles_.width());
+    const Blocking value_blocks = blocking<C>(count, tiles_.value_width());
+    const int64_t block = std::min(key_blocks.rows, value_blocks.rows);
+    for (int64_t j = all.begin; j < all.end; j += block) {
+      const int64_t keys = std::min(block, all.end - j);
       const RowRange seen = view.rows_that_see(j, j + keys);
       if (seen.begin == seen.end) {
         if (store == Store::kWrite) clear_keys(j, j + keys);
@@ -167,13 +173,14 @@ class InputGradients {
       const int64_t at = j * kTileRows + seen.begin, depth = seen.end - seen.begin;
       const LeftFactor<C> scores{buffers_.score_gradients + at, kTileRows, 1};
       C* sums = key_sums_.data + (offset + j) * key_sums_.stride;
-      product(keys, tiles_.width(), scores, {tiles_.queries.row(seen.begin), tiles_.queries.stride},
-              depth, sums, key_sums_.stride, store);
+      product(keys, tiles_.width(), key_blocks.columns, scores,
+              {tiles_.queries.row(seen.begin), tiles_.queries.stride}, depth, sums,
+              key_sums_.stride, store);
       add_unusual_rows<T>(tiles_.unusual_queries, tiles_.query_list, seen.begin, depth, keys,
                           scores, sums, key_sums_.stride);
       const LeftFactor<C> weights{buffers_.weights + at, kTileRows, 1};
       sums = value_sums_.data + (offset + j) * value_sums_.stride;
-      product(keys, tiles_.value_width(), weights,
+      product(keys, tiles_.value_width(), value_blocks.columns, weights,
               {tiles_.gradients.row(seen.begin), tiles_.gradients.stride}, depth, sums,
               value_sums_.stride, store);
       add_unusual_rows<T>(tiles_.unusual_gradients, tiles_.gradient_list, seen.begin, depth, keys,

@@ -45,10 +45,10 @@ class Differentiator {
     query_list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.query_rows);
     gradient_list =
         query_rows(in_.output_gradient, tile_, queries_, in_.value_width, buffers_.gradient_rows);
-    pack_transposed<T>(query_list, buffers_.transposed_queries);
-    pack_transposed<T>(gradient_list, buffers_.transposed_gradients);
-    queries = right_operand(query_list, true, buffers_.queries, unusual_queries);
-    gradients = right_operand(gradient_list, true, buffers_.gradients, unusual_gradients);
+    const bool finite_queries = pack_transposed<T>(query_list, buffers_.transposed_queries);
+    queries = right_operand(query_list, finite_queries, buffers_.queries, unusual_queries);
+    const bool finite = pack_transposed<T>(gradient_list, buffers_.transposed_gradients);
+    gradients = right_operand(gradient_list, finite, buffers_.gradients, unusual_gradients);
     for (int64_t r = 0; r < rows.count; ++r) start_row(r);
   }
 
@@ -65,7 +65,7 @@ class Differentiator {
     score_product<C>(view, left_values_[n], buffers_.transposed_gradients, in_.value_width,
                      buffers_.score_gradients);
     if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view.all(), buffers_.words);
-    for (int64_t r = 0; r < view.rows(); r += lanes<C>()) finish_rows(r);
+    for_each_vector<T>(view.rows(), [&](auto d, int64_t r) { finish_rows(d, r); });
     return true;
   }
 
@@ -83,6 +83,10 @@ class Differentiator {
 
  private:
   bool drops() const { return in_.dropout.threshold != 0; }
+  // Whether a row may be kept from seeing a key that exists.
+  bool hides() const {
+    return has_elements(in_) || in_.rule.causal || in_.rule.left >= 0 || in_.rule.right >= 0;
+  }
 
   void start_row(int64_t r) {
     const int64_t h = tile_.rows.head(r), i = queries_.first + tile_.rows.row(r);
@@ -123,24 +127,26 @@ class Differentiator {
       left_values_[n] =
           left_operand(value_list_.part(packed_, count), buffers_.values + packed_ * value_width());
       UnusualRows unusual{0, unusual_keys.index + unusual_keys.count};
-      right_keys_[n] = right_operand(keys, true, buffers_.usual_keys + packed_ * width(), unusual);
+      right_keys_[n] =
+          right_operand(keys, !hides(), buffers_.usual_keys + packed_ * width(), unusual);
       for (int64_t u = 0; u < unusual.count; ++u) unusual.index[u] += static_cast<int32_t>(packed_);
       unusual_keys.count += unusual.count;
     }
   }
 
   // The rows of one vector.
-  void finish_rows(int64_t r) {
-    const Tag<C> d;
-    const GradientColumn<T> column{column_of(in_, view, r, buffers_.weights, buffers_.elements),
-                                   {drops() ? buffers_.words + r : nullptr, in_.dropout.threshold},
-                                   buffers_.score_gradients + r,
-                                   hn::Set(d, static_cast<C>(dropout_scale(in_.dropout))),
-                                   shift_of<C>(hn::LoadU(d, buffers_.lse + r)),
-                                   hn::LoadU(d, buffers_.shift + r),
-                                   factors_};
-    clear_around(buffers_.weights + r, column.column.range, view.all());
-    clear_around(buffers_.score_gradients + r, column.column.range, view.all());
+  template <class D>
+  void finish_rows(D d, int64_t r) {
+    const GradientColumn<T, D> column{
+        column_of(d, in_, view, r, buffers_.weights, buffers_.elements),
+        {drops() ? buffers_.words + r : nullptr, in_.dropout.threshold},
+        buffers_.score_gradients + r,
+        hn::Set(d, static_cast<C>(dropout_scale(in_.dropout))),
+        shift_of(hn::LoadU(d, buffers_.lse + r)),
+        hn::LoadU(d, buffers_.shift + r),
+        factors_};
+    clear_around(d, buffers_.weights + r, column.column.range, view.all());
+    clear_around(d, buffers_.score_gradients + r, column.column.range, view.all());
     if (whole_rows_) {
       column.run_whole();
     } else {

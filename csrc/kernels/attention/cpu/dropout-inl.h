@@ -39,9 +39,9 @@ HWY_INLINE PhiloxVector draw_vector(const Dropout& dropout, PhiloxVector x) {
   for (int round = 0; round < 7; ++round) {
     const Words product0 = multiply_low(x.x0, 0xD2511F53);
     const Words product1 = multiply_low(x.x2, 0xCD9E8D57);
-    x.x0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), x.x1), hn::Set(d, uint64_t{key0}));
+    x.x0 = hn::Xor3(hn::ShiftRight<32>(product1), x.x1, hn::Set(d, uint64_t{key0}));
     x.x1 = product1;
-    x.x2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), x.x3), hn::Set(d, uint64_t{key1}));
+    x.x2 = hn::Xor3(hn::ShiftRight<32>(product0), x.x3, hn::Set(d, uint64_t{key1}));
     x.x3 = product0;
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
@@ -98,19 +98,19 @@ struct KeptColumn {
 
   template <typename V>
   HWY_INLINE V operator()(V x, int64_t j) const {
-    using C = hn::TFromV<V>;
-    const hn::Rebind<int32_t, Tag<C>> d32;
+    using D = hn::DFromV<V>;
+    const hn::Rebind<int32_t, D> d32;
     auto bits = hn::LoadU(d32, reinterpret_cast<const int32_t*>(words) + j / 2 * kTileRows);
     // The other half of the word is below what is compared, or has been shifted out.
     if (j % 2 == 0) bits = hn::ShiftLeft<16>(bits);
     const auto limit = hn::Set(d32, static_cast<int32_t>((threshold << 16) ^ 0x80000000u));
-    if constexpr (sizeof(C) == 4) {
-      const auto dropped = hn::RebindMask(Tag<C>(), hn::Lt(bits, limit));
+    if constexpr (sizeof(hn::TFromD<D>) == 4) {
+      const auto dropped = hn::RebindMask(D(), hn::Lt(bits, limit));
       return hn::IfThenZeroElse(dropped, x);
     } else {
-      const hn::RebindToSigned<Tag<C>> d64;
+      const hn::RebindToSigned<D> d64;
       const auto dropped = hn::Lt(hn::PromoteTo(d64, bits), hn::PromoteTo(d64, limit));
-      return hn::IfThenZeroElse(hn::RebindMask(Tag<C>(), dropped), x);
+      return hn::IfThenZeroElse(hn::RebindMask(D(), dropped), x);
     }
   }
 };

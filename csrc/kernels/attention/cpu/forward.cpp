@@ -53,6 +53,7 @@ class ForwardItem {
     std::fill_n(buffers_.largest, kTileRows, -std::numeric_limits<C>::infinity());
     std::fill_n(buffers_.sum, kTileRows, C{0});
     started_ = 0;
+    blocking_ = blocking<C>(tile_.rows.count, round_up_to_vectors<C>(in_.value_width));
     choose_output();
     const RowList<T> list = query_rows(in_.query, tile_, queries_, in_.width, buffers_.query_rows);
     pack_transposed<T>(list, buffers_.transposed_queries);
@@ -90,60 +91,87 @@ class ForwardItem {
     const RowList<T> keys = key_rows(in_, in_.key, place, in_.width, buffers_.key_rows);
     value_list_ = key_rows(in_, in_.value, place, in_.value_width, buffers_.value_rows);
     score_product<C>(view_, left_operand(keys, buffers_.keys), buffers_.transposed_queries,
-                     in_.width, buffers_.scores, next_tile(keys));
+                     in_.width, buffers_.scores, ahead_of_scores(keys));
     if (drops()) draw_tile(in_.dropout, in_.heads, tile_, view_.all(), buffers_.words);
-    for (int64_t r = 0; r < view_.rows(); r += lanes<C>()) weigh(r);
+    for_each_vector<T>(view_.rows(), [&](auto d, int64_t r) { weigh(d, r); });
 
+    if (kReadsValues) read_through(value_list_);
     const bool may_be_zero = drops() || has_elements(in_) || seen_by_all.begin > tile_.first_key ||
                              seen_by_all.end < tile_.first_key + tile_.keys;
-    values_ = right_operand(value_list_, may_be_zero, buffers_.values, unusual_);
-    const std::byte* ahead = next_tile(value_list_);
+    values_ = right_operand(value_list_, !may_be_zero, buffers_.values, unusual_);
+    const RowsAhead next = ahead_of_values(keys);
     for (int64_t j = view_.all().begin; j < view_.all().end; j += kDepth) {
-      for (int64_t r = 0; r < view_.rows(); r += kBlockRows) {
-        add_values(r, j, std::min(j + kDepth, view_.all().end), ahead);
+      for (int64_t r = 0; r < view_.rows(); r += blocking_.rows) {
+        add_values(r, j, std::min(j + kDepth, view_.all().end), next);
       }
     }
   }
 
-  // The same rows of the next tile, to be asked for early: with a few query rows (decoding) the
-  // products take no longer than memory needs to bring the keys. Null: not worth it, or they do not
-  // follow each other.
-  const std::byte* next_tile(const RowList<T>& list) const {
+  // With a few query rows (decoding) the products take no longer than memory needs to bring keys
+  // and values. Both products ask for rows of the next tile. The first cache has too few places for
+  // lines on their way to take all of them in time, unless they have 16 bits: the others ask for
+  // the next keys alone and read this tile's values before use.
+  static constexpr bool kReadsValues = std::is_same_v<T, C>;
+  bool waits_for_memory(const RowList<T>& list) const {
     constexpr int64_t kFewRows = 16;
+    return view_.rows() <= kFewRows && list.row_stride == list.width && list.column_stride == 1;
+  }
+  RowsAhead ahead_of_scores(const RowList<T>& keys) const {
+    return ahead(keys, 0, kReadsValues ? kTileKeys / 2 : kTileKeys);
+  }
+  RowsAhead ahead_of_values(const RowList<T>& keys) const {
+    if (kReadsValues) return ahead(keys, kTileKeys / 2, kTileKeys / 2);
+    return ahead(value_list_, 0, kTileKeys);
+  }
+  // Rows of the next tile, spread over all rows of this one.
+  RowsAhead ahead(const RowList<T>& list, int64_t first, int64_t count) const {
     const bool has_next = tile_.first_key + 2 * kTileKeys <= keys_.length;
-    if (view_.rows() > kFewRows || !has_next || list.row_stride != list.width) return nullptr;
-    if (!std::is_same_v<T, C> || list.column_stride != 1) return nullptr;
-    return reinterpret_cast<const std::byte*>(list.rows[0] + kTileKeys * list.row_stride);
+    if (!has_next || !waits_for_memory(list)) return {};
+    const T* at = list.rows[0] + (kTileKeys + first) * list.row_stride;
+    return {reinterpret_cast<const std::byte*>(at),
+            list.width * static_cast<int64_t>(sizeof(T)) * count / kTileKeys};
+  }
+  // Reads a number of each cache line, in parts side by side: the processor fetches ahead in each.
+  void read_through(const RowList<T>& list) const {
+    constexpr int64_t kParts = 8, kLine = 64 / sizeof(T);
+    if (!waits_for_memory(list)) return;
+    const int64_t part = list.count * list.width / kParts;
+    for (int64_t i = 0; i < part; i += kLine) {
+      for (int64_t n = 0; n < kParts; ++n) {
+        static_cast<void>(*static_cast<const volatile T*>(list.rows[0] + n * part + i));
+      }
+    }
   }
 
   // Softmax of the rows of one vector.
-  void weigh(int64_t r) {
-    const Tag<C> d;
-    const SoftmaxColumn<T> softmax{column_of(in_, view_, r, buffers_.scores, buffers_.elements),
-                                   {drops() ? buffers_.words + r : nullptr, in_.dropout.threshold}};
-    clear_around(buffers_.scores + r, softmax.column.range, view_.all());
+  template <class D>
+  void weigh(D d, int64_t r) {
+    const SoftmaxColumn<T, D> softmax{
+        column_of(d, in_, view_, r, buffers_.scores, buffers_.elements),
+        {drops() ? buffers_.words + r : nullptr, in_.dropout.threshold}};
+    clear_around(d, buffers_.scores + r, softmax.column.range, view_.all());
     C *largest = buffers_.largest + r, *sum = buffers_.sum + r;
-    const Vec<C> before = hn::LoadU(d, largest);
-    const Vec<C> now = hn::Max(before, softmax.largest());
-    const Vec<C> shift = shift_of<C>(now);
-    Vec<C> total = softmax.weigh(shift);
+    const hn::Vec<D> before = hn::LoadU(d, largest);
+    const hn::Vec<D> now = hn::Max(before, softmax.largest());
+    const hn::Vec<D> shift = shift_of(now);
+    hn::Vec<D> total = softmax.weigh(shift);
     if (started_ != 0) {
-      const Vec<C> decay = exp_score(hn::Sub(before, shift));
+      const hn::Vec<D> decay = exp_score(hn::Sub(before, shift));
       hn::StoreU(decay, d, buffers_.decay + r);
       total = hn::MulAdd(hn::LoadU(d, sum), decay, total);
     }
     hn::StoreU(total, d, sum);
     hn::StoreU(now, d, largest);
     if (whole_ && std::is_same_v<T, C>) {
-      const Vec<C> none = hn::Zero(d), factor = hn::Set(d, kept_factor());
+      const hn::Vec<D> none = hn::Zero(d), factor = hn::Set(d, kept_factor());
       softmax.multiply(hn::IfThenZeroElse(hn::Eq(total, none), hn::Div(factor, total)));
     }
   }
 
   // Weights of a block of rows times the values of keys begin … end - 1.
-  void add_values(int64_t r, int64_t begin, int64_t end, const std::byte* ahead) {
-    const int64_t rows = std::min<int64_t>(kBlockRows, view_.rows() - r);
-    const uint32_t bit = 1u << (r / kBlockRows);
+  void add_values(int64_t r, int64_t begin, int64_t end, const RowsAhead& next) {
+    const int64_t rows = std::min(blocking_.rows, view_.rows() - r);
+    const uint32_t bit = 1u << (r / blocking_.rows);
     C* output = output_.data + r * output_.stride;
     if (begin == view_.all().begin && (started_ & bit) != 0) lower(r, rows, output);
     const KeyRange seen = view_.of_rows(r, r + rows);
@@ -154,17 +182,15 @@ class ForwardItem {
     const int64_t width = round_up_to_vectors<C>(in_.value_width), depth = end - begin;
     const RightFactor<C> values{values_.row(begin), values_.stride};
     const Store store = (started_ & bit) != 0 ? Store::kAdd : Store::kWrite;
-    if (ahead == nullptr) {
-      product(rows, width, weights, values, depth, output, output_.stride, store);
+    if (next.at == nullptr) {
+      product(rows, width, blocking_.columns, weights, values, depth, output, output_.stride,
+              store);
     } else {
-      // Each block of rows asks for its share, in equal parts by the panels.
-      const int64_t row_bytes = in_.value_width * static_cast<int64_t>(sizeof(C));
-      const int64_t blocks = divide_up(view_.rows(), kBlockRows);
-      const int64_t share = row_bytes / blocks / divide_up(width, panel_width<C>());
-      const std::byte* own =
-          ahead + begin * row_bytes + r / kBlockRows * depth * row_bytes / blocks;
-      product<true>(rows, width, weights, values, depth, output, output_.stride, store,
-                    {own, share});
+      // Each block of rows asks for its part of the rows that follow.
+      const int64_t blocks = divide_up(view_.rows(), blocking_.rows);
+      const int64_t part = r / blocking_.rows * (depth * next.row_bytes / blocks);
+      product<true>(rows, width, blocking_.columns, weights, values, depth, output, output_.stride,
+                    store, {next.at + begin * next.row_bytes + part, next.row_bytes / blocks});
     }
     started_ |= bit;
     if (unusual_.count == 0) return;
@@ -184,7 +210,7 @@ class ForwardItem {
     }
   }
 
-  bool has_started(int64_t r) const { return (started_ >> (r / kBlockRows) & 1) != 0; }
+  bool has_started(int64_t r) const { return (started_ >> (r / blocking_.rows) & 1) != 0; }
 
   void finish() {
     const Tag<C> d;
@@ -248,9 +274,10 @@ class ForwardItem {
   const ForwardPlace place_;
   const ForwardPartial<C> partial_;
   const Span queries_, keys_;
-  const bool whole_;      // one tile holds all keys
-  uint32_t started_ = 0;  // a bit for each block of rows that has met keys
-  Sums output_{};         // by row of the tile
+  const bool whole_;         // one tile holds all keys
+  uint32_t started_ = 0;     // a bit for each block of rows that has met keys
+  Sums output_{};            // by row of the tile
+  Blocking blocking_{1, 1};  // of the products with the values
   TilePlace tile_;
   TileView view_;
   RowList<T> value_list_{};

@@ -22,22 +22,23 @@ struct GradientFactors {
   C weights = 1, scores = 1;
 };
 
-template <typename T>
+template <typename T, class D = Tag<Compute<T>>>
 struct GradientColumn {
   using C = Compute<T>;
+  using V = hn::Vec<D>;
 
-  ScoreColumn<C> column;  // products of queries and keys; on return P, 0 where dropped
+  ScoreColumn<C, D> column;  // products of queries and keys; on return P, 0 where dropped
   KeptColumn kept;
-  C* gradients;        // g V^T; on return dS
-  Vec<C> kept_factor;  // of what dropout keeps
-  Vec<C> lse;
-  Vec<C> shift;  // sum(P W) - e; for run_whole -e
+  C* gradients;   // g V^T; on return dS
+  V kept_factor;  // of what dropout keeps
+  V lse;
+  V shift;  // sum(P W) - e; for run_whole -e
   GradientFactors<C> factors;
 
   // Some of the keys.
   void run_part() const {
     for (int64_t j = column.range.begin; j < column.range.end; ++j) {
-      const Vec<C> p = weight(j);
+      const V p = weight(j);
       leave(p, weight_gradient(p, j), shift, j);
     }
   }
@@ -45,12 +46,12 @@ struct GradientColumn {
   // All keys: sum(P W) is taken over them and P is divided by its own sum, so that the rounding of
   // the log-sum-exp cancels.
   void run_whole() const {
-    const Tag<C> d;
+    const D d;
     const KeyRange& keys = column.range;
-    const Vec<C> zero = hn::Zero(d);
-    Vec<C> sum = zero, product = zero;
+    const V zero = hn::Zero(d);
+    V sum = zero, product = zero;
     for (int64_t j = keys.begin; j < keys.end; ++j) {
-      const Vec<C> p = weight(j);
+      const V p = weight(j);
       sum = hn::Add(sum, p);
       hn::StoreU(weight_gradient(p, j), d, gradients + j * kTileRows);
       hn::StoreU(p, d, column.scores + j * kTileRows);
@@ -59,12 +60,12 @@ struct GradientColumn {
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       C* weights = column.scores + j * kTileRows;
       // The sum of a row that is NaN must not reach what the row does not see.
-      Vec<C> p = hn::LoadU(d, weights);
+      V p = hn::LoadU(d, weights);
       p = hn::IfThenZeroElse(hn::Eq(p, zero), hn::Div(p, sum));
       product = hn::MulAdd(p, hn::LoadU(d, gradients + j * kTileRows), product);
       hn::StoreU(p, d, weights);
     }
-    const Vec<C> lower = hn::Add(shift, product);
+    const V lower = hn::Add(shift, product);
     for (int64_t j = keys.begin; j < keys.end; ++j) {
       leave(hn::LoadU(d, column.scores + j * kTileRows), hn::LoadU(d, gradients + j * kTileRows),
             lower, j);
@@ -72,21 +73,21 @@ struct GradientColumn {
   }
 
  private:
-  HWY_INLINE Vec<C> weight(int64_t j) const { return weight_of<C>(column.score(j), lse); }
+  HWY_INLINE V weight(int64_t j) const { return weight_of(column.score(j), lse); }
 
   // W. Where P is 0 it is 0 too: a hidden key may have made it NaN.
-  HWY_INLINE Vec<C> weight_gradient(Vec<C> p, int64_t j) const {
-    const Tag<C> d;
-    Vec<C> w = hn::LoadU(d, gradients + j * kTileRows);
+  HWY_INLINE V weight_gradient(V p, int64_t j) const {
+    const D d;
+    V w = hn::LoadU(d, gradients + j * kTileRows);
     if (kept.words != nullptr) w = kept(hn::Mul(w, kept_factor), j);
     return hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), w);
   }
 
-  HWY_INLINE void leave(Vec<C> p, Vec<C> w, Vec<C> lower, int64_t j) const {
-    const Tag<C> d;
-    const Vec<C> by = hn::Set(d, factors.scores);
+  HWY_INLINE void leave(V p, V w, V lower, int64_t j) const {
+    const D d;
+    const V by = hn::Set(d, factors.scores);
     // Lanes without a row have rubbish to subtract, but no weight.
-    const Vec<C> gradient =
+    const V gradient =
         hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), hn::Mul(hn::Mul(p, hn::Sub(w, lower)), by));
     hn::StoreU(rounded_to<T>(gradient), d, gradients + j * kTileRows);
     p = hn::Mul(p, hn::Set(d, factors.weights));

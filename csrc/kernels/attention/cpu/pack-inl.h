@@ -147,18 +147,18 @@ Operand<Compute<T>> left_operand(const RowList<T>& list, Compute<T>* copy) {
   return {copy, padded};
 }
 
-// Rows of whole vectors. With `check`, rows that are not finite are set to zero in the copy and
-// listed; without, no weight of 0 will meet them.
+// Rows of whole vectors. Rows that are not finite are set to zero in the copy and listed, unless
+// the caller knows that none is or that no weight of 0 will meet them.
 template <typename T>
-Operand<Compute<T>> right_operand(const RowList<T>& list, bool check, Compute<T>* copy,
+Operand<Compute<T>> right_operand(const RowList<T>& list, bool harmless, Compute<T>* copy,
                                   UnusualRows& unusual) {
   const int64_t padded = round_up_to_vectors<Compute<T>>(list.width);
   unusual.count = 0;
   if (is_readable_in_place(list) && is_dense(list) && list.width == padded &&
-      (!check || all_finite(list))) {
+      (harmless || all_finite(list))) {
     return in_place(list);
   }
-  if (!pack_rows(list, padded, copy) && check) {
+  if (!pack_rows(list, padded, copy) && !harmless) {
     take_out_unusual_rows(list.count, padded, copy, unusual);
   }
   return {copy, padded};
@@ -184,7 +184,8 @@ void add_unusual_rows(const UnusualRows& unusual, const RowList<T>& list, int64_
   }
 }
 
-// Transposes four rows of one vector each: to[i * stride + r] = from[r][i].
+// Transposes four rows of one vector each: to[i * stride + r] = from[r][i]. Returns 0, or NaN in
+// some lane if a number is not finite.
 HWY_INLINE void store_blocks(hn::Vec<hn::Full128<float>> x, float* to, int64_t /*stride*/) {
   hn::StoreU(x, hn::Full128<float>(), to);
 }
@@ -202,7 +203,7 @@ HWY_INLINE void store_blocks(hn::Vec<hn::Full512<float>> x, float* to, int64_t s
   store_blocks(hn::UpperHalf(d, x), to + 8 * stride, stride);
 }
 #endif
-HWY_INLINE void transpose_vectors(const float* const* from, float* to, int64_t stride) {
+HWY_INLINE Vec<float> transpose_vectors(const float* const* from, float* to, int64_t stride) {
   const Tag<float> d;
   const Vec<float> a = hn::LoadU(d, from[0]), b = hn::LoadU(d, from[1]);
   const Vec<float> c = hn::LoadU(d, from[2]), e = hn::LoadU(d, from[3]);
@@ -212,66 +213,85 @@ HWY_INLINE void transpose_vectors(const float* const* from, float* to, int64_t s
   store_blocks(hn::InterleaveUpper(d, ac, be), to + stride, stride);
   store_blocks(hn::InterleaveLower(d, ac2, be2), to + 2 * stride, stride);
   store_blocks(hn::InterleaveUpper(d, ac2, be2), to + 3 * stride, stride);
+  return hn::Add(hn::Add(hn::Sub(a, a), hn::Sub(b, b)), hn::Add(hn::Sub(c, c), hn::Sub(e, e)));
 }
-HWY_INLINE void transpose_vectors(const double* const* from, double* to, int64_t stride) {
-  for (int64_t i = 0; i < lanes<double>(); ++i) {
-    for (int64_t r = 0; r < 4; ++r) to[i * stride + r] = from[r][i];
+HWY_INLINE Vec<double> transpose_vectors(const double* const* from, double* to, int64_t stride) {
+  const Tag<double> d;
+  Vec<double> finite = hn::Zero(d);
+  for (int64_t r = 0; r < 4; ++r) {
+    const Vec<double> x = hn::LoadU(d, from[r]);
+    finite = hn::Add(finite, hn::Sub(x, x));
+    for (int64_t i = 0; i < lanes<double>(); ++i) to[i * stride + r] = from[r][i];
   }
+  return finite;
 }
 
-// The transpose in panels: number (i, j) of panel p = j / panel_width lies at
-// to[p * panel_width * width + i * (columns of the panel) + j % panel_width]. Columns are padded by
-// zeros to whole vectors.
+// The transpose in panels (panel_width): number (i, j) of the panel that begins at column p lies at
+// to[p * width + i * (width of the panel) + j - p]. Columns are padded by zeros to whole vectors.
+//
+// Returns whether all numbers are finite.
 template <typename T>
-void pack_transposed(const RowList<T>& list, Compute<T>* to) {
+bool pack_transposed(const RowList<T>& list, Compute<T>* to) {
   using C = Compute<T>;
   constexpr int64_t kRows = 4;
   const Tag<C> d;
-  const int64_t step = hn::Lanes(d), panel = panel_width<C>();
-  const int64_t columns = round_up_to_vectors<C>(list.count);
+  const int64_t step = hn::Lanes(d);
+  const bool in_place = std::is_same_v<T, C> && list.column_stride == 1;
   HWY_ALIGN C copies[kRows][16];
-  for (int64_t start = 0; start < columns; start += panel) {
-    const int64_t stride = std::min(panel, columns - start);
+  HWY_ALIGN static constexpr C kNoRow[16] = {};
+  Vec<C> finite = hn::Zero(d);
+  for (int64_t start = 0, stride; start < list.count; start += stride) {
+    stride = panel_width<C>(list.count - start);
     const int64_t end = std::min(start + stride, list.count);
-    C* out = to + start * list.width;
+    C* panel = to + start * list.width;
     if (end < start + stride) {
       for (int64_t i = 0; i < list.width; ++i) {
-        hn::StoreU(hn::Zero(d), d, out + i * stride + stride - step);
+        hn::StoreU(hn::Zero(d), d, panel + i * stride + stride - step);
       }
     }
     // A vector of the width at a time, so that the part of the panel written to stays in the cache.
     for (int64_t i = 0; i < list.width; i += step) {
       const int64_t size = std::min(step, list.width - i);
       for (int64_t j = start; j < end; j += kRows) {
-        const C* from[kRows];
-        for (int64_t r = 0; r < kRows; ++r) {
-          from[r] = copies[r];
-          if (j + r >= list.count) {
+        const T* const* rows = list.rows + j;
+        const int64_t count = std::min(kRows, end - j);
+        const C* from[kRows] = {kNoRow, kNoRow, kNoRow, kNoRow};
+        if (in_place && size == step) {
+          const auto row = [&](int64_t r) { return reinterpret_cast<const C*>(rows[r] + i); };
+          from[0] = row(0);
+          if (count > 1) from[1] = row(1);
+          if (count > 2) from[2] = row(2);
+          if (count > 3) from[3] = row(3);
+        } else {
+          for (int64_t r = 0; r < count; ++r) {
+            const T* row = rows[r] + i * list.column_stride;
+            from[r] = copies[r];
+            if (list.column_stride == 1 && size == step) {
+              hn::Store(load(d, row), d, copies[r]);
+              continue;
+            }
             hn::Store(hn::Zero(d), d, copies[r]);
-            continue;
-          }
-          const T* row = list.rows[j + r] + i * list.column_stride;
-          if (list.column_stride != 1 || size < step) {
             for (int64_t n = 0; n < size; ++n) {
               copies[r][n] = to_compute(row[n * list.column_stride]);
             }
-          } else if constexpr (std::is_same_v<T, C>) {
-            from[r] = row;
-          } else {
-            hn::Store(load(d, row), d, copies[r]);
           }
         }
-        C* block = out + i * stride + (j - start);
+        C* block = panel + i * stride + (j - start);
         if (size == step) {
-          transpose_vectors(from, block, stride);
-          continue;
-        }
-        for (int64_t n = 0; n < size; ++n) {
-          for (int64_t r = 0; r < kRows; ++r) block[n * stride + r] = from[r][n];
+          finite = hn::Add(finite, transpose_vectors(from, block, stride));
+        } else {
+          for (int64_t n = 0; n < size; ++n) {
+            for (int64_t r = 0; r < kRows; ++r) block[n * stride + r] = from[r][n];
+          }
+          for (const C* row : from) {
+            const Vec<C> x = hn::LoadU(d, row);
+            finite = hn::Add(finite, hn::Sub(x, x));
+          }
         }
       }
     }
   }
+  return hn::AllFalse(d, hn::IsNaN(finite));
 }
 
 // to[i] = factor * from[i] (+ sum[i] unless null), rounded once to the result's type.

@@ -12,27 +12,62 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "csrc/kernels/attention/cpu/tiles.h"
 #include "csrc/kernels/attention/cpu/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// Rows and vectors of a block: as many accumulators as leave registers for one row of B and one
-// broadcast number. 32 registers with AVX-512, 16 before.
-constexpr int kBlockRows = 6;
+// A block of C is as many vectors wide as this or narrower.
 #if HWY_TARGET <= HWY_AVX3
 constexpr int kBlockVectors = 4;
 #else
-constexpr int kBlockVectors = 2;
+constexpr int kBlockVectors = 3;
 #endif
 
-// Rows of a block that is one vector wide: enough for the multiply-adds not to wait for each other.
-constexpr int kNarrowRows = 12;
+// Rows of a block: as many accumulators as leave registers for one row of B and one broadcast
+// number. 32 registers with AVX-512, 16 before.
+constexpr int most_rows(int vectors) {
+  constexpr int kRows[] = {0, 12, HWY_TARGET <= HWY_AVX3 ? 12 : 6, HWY_TARGET <= HWY_AVX3 ? 8 : 4,
+                           6};
+  return kRows[vectors];
+}
 
+// The columns of a product are cut into panels; this is the width of the next where `left` are
+// left, in whole vectors.
 template <typename C>
-HWY_INLINE int64_t panel_width() {
-  return kBlockVectors * lanes<C>();
+HWY_INLINE int64_t panel_width(int64_t left) {
+  const int64_t step = lanes<C>(), vectors = divide_up(left, step);
+#if HWY_TARGET <= HWY_AVX3
+  // A last vector that is half empty is a panel of its own: processors that compute these vectors
+  // in two halves then skip one.
+  const int64_t half = vectors > 1 && left - (vectors - 1) * step <= step / 2 ? 1 : 0;
+  return std::min<int64_t>(kBlockVectors, vectors - half) * step;
+#else
+  // Two vectors and six rows load less than three and four, but one vector alone waits.
+  return std::min<int64_t>(vectors == 3 ? 3 : 2, vectors) * step;
+#endif
+}
+
+// `count` rows in even shares of at most `most`: a share of one or two rows would wait for itself.
+HWY_INLINE int64_t even_share(int64_t count, int64_t most) {
+  return count == 0 ? 1 : divide_up(count, divide_up(count, most));
+}
+// How a product with B row-major is cut into blocks.
+struct Blocking {
+  int64_t rows, columns;  // of a block, at most; columns in whole vectors
+};
+// `width` in whole vectors. A few rows share one block as wide as fits them, so that B is read
+// once.
+template <typename C>
+HWY_INLINE Blocking blocking(int64_t rows, int64_t width) {
+  int64_t vectors = std::min<int64_t>(HWY_TARGET <= HWY_AVX3 ? 4 : 2, width / lanes<C>());
+  if (HWY_TARGET <= HWY_AVX3 && rows <= most_rows(2)) {
+    while (rows > most_rows(static_cast<int>(vectors))) --vectors;
+  }
+  const int64_t most = most_rows(static_cast<int>(vectors));
+  return {even_share(rows, most), vectors * lanes<C>()};
 }
 
 // A(row, k) = data[row * row_stride + k * step].
@@ -51,14 +86,26 @@ struct RightFactor {
 
 enum class Store { kWrite, kAdd };
 
-// Memory that will be needed soon, asked for while a product is computed: `step` bytes (at most two
-// cache lines) with every row of B. Asking for more at once would hold up the loads of the product.
+// Memory that will be needed soon, asked for while a product is computed: `step` bytes (at most a
+// cache line for each vector) with every row of B. Asking for more at once would hold up the loads
+// of the product.
 struct Ahead {
   const std::byte* at = nullptr;
   int64_t step = 0;
 };
 
-// D is the tag of the vectors, for a block narrower than a whole one.
+// Rows that follow each other in memory.
+struct RowsAhead {
+  const std::byte* at = nullptr;
+  int64_t row_bytes = 0;
+
+  // Rows first … first + count - 1, for a product of so many steps.
+  Ahead share(int64_t first, int64_t count, int64_t steps) const {
+    return {at + first * row_bytes, divide_up(count * row_bytes, steps)};
+  }
+};
+
+// D is the tag of the vectors; half vectors for a block that needs no more.
 template <int kRows, int kVectors, bool kAsks, typename C, class D = Tag<C>>
 HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b, int64_t depth,
                                 C* c, int64_t c_stride, Store store, const Ahead& ahead) {
@@ -75,8 +122,10 @@ HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b,
   const std::byte* soon = ahead.at;
   for (int64_t k = 0; k < depth; ++k, left += a.step, right += b.stride) {
     if constexpr (kAsks) {
-      hwy::Prefetch(soon);
-      if (ahead.step > 64) hwy::Prefetch(soon + 64);
+      HWY_UNROLL(4)
+      for (int line = 0; line < kVectors; ++line) {
+        if (line * 64 < ahead.step) hwy::Prefetch(soon + line * 64);
+      }
       soon += ahead.step;
     }
     hn::Vec<D> row[kVectors];
@@ -100,74 +149,53 @@ HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b,
   }
 }
 
-template <int kVectors, bool kAsks, typename C>
+template <int kVectors, bool kAsks, typename C, class D = Tag<C>, int kRows = most_rows(kVectors)>
 HWY_INLINE void product_rows(int64_t rows, const LeftFactor<C>& a, const RightFactor<C>& b,
                              int64_t depth, C* c, int64_t c_stride, Store store,
                              const Ahead& ahead) {
-  switch (rows) {
-    case 1:
-      return product_block<1, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
-    case 2:
-      return product_block<2, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
-    case 3:
-      return product_block<3, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
-    case 4:
-      return product_block<4, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
-    case 5:
-      return product_block<5, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
-    default:
-      return product_block<6, kVectors, kAsks>(a, b, depth, c, c_stride, store, ahead);
+  if constexpr (kRows > 0) {
+    if (rows == kRows) {
+      return product_block<kRows, kVectors, kAsks, C, D>(a, b, depth, c, c_stride, store, ahead);
+    }
+    product_rows<kVectors, kAsks, C, D, kRows - 1>(rows, a, b, depth, c, c_stride, store, ahead);
   }
 }
 
-// At most kBlockRows rows and kBlockVectors vectors. Each number of C is one chain of fused
-// multiply-adds over rising k, whatever the block around it.
+// One panel: `columns` wide, counted in whole vectors, and at most most_rows() rows. Each number of
+// C is one chain of fused multiply-adds over rising k, whatever the block around it.
 template <bool kAsks = false, typename C>
-HWY_INLINE void product_panel(int64_t rows, int64_t vectors, const LeftFactor<C>& a,
+HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<C>& a,
                               const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride,
                               Store store, const Ahead& ahead = {}) {
-  switch (vectors) {
+  const int64_t step = lanes<C>();
+  if (columns * 2 <= step) {
+    return product_rows<1, kAsks, C, hn::Half<Tag<C>>>(rows, a, b, depth, c, c_stride, store,
+                                                       ahead);
+  }
+  switch (divide_up(columns, step)) {
     case 1:
       return product_rows<1, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
     case 2:
       return product_rows<2, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
-#if HWY_TARGET <= HWY_AVX3
     case 3:
       return product_rows<3, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
     default:
-      return product_rows<4, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
-#else
-    default:
-      return;
-#endif
+      return product_rows<kBlockVectors, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
   }
 }
 
-// kNarrowRows rows of C, `columns` wide, at most one vector; fewer lanes where they suffice, as
-// short vectors are often multiplied two at a time.
-template <bool kAsks, typename C>
-HWY_INLINE void narrow_product(int64_t columns, const LeftFactor<C>& a, const RightFactor<C>& b,
-                               int64_t depth, C* c, int64_t c_stride, const Ahead& ahead) {
-  if (columns * 2 <= lanes<C>()) {
-    product_block<kNarrowRows, 1, kAsks, C, hn::Half<Tag<C>>>(a, b, depth, c, c_stride,
-                                                              Store::kWrite, ahead);
-  } else {
-    product_block<kNarrowRows, 1, kAsks, C>(a, b, depth, c, c_stride, Store::kWrite, ahead);
-  }
-}
-
-// rows x width numbers of C with B row-major; rows <= kBlockRows, width a multiple of the lanes.
-// What lies ahead is asked for in equal parts by the panels.
+// rows x width numbers of C with B row-major, in panels of at most `panel` columns; width in whole
+// vectors. What lies ahead is asked for in shares as wide as the panels.
 template <bool kAsks = false, typename C>
-HWY_INLINE void product(int64_t rows, int64_t width, const LeftFactor<C>& a,
+HWY_INLINE void product(int64_t rows, int64_t width, int64_t panel, const LeftFactor<C>& a,
                         const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride, Store store,
                         Ahead ahead = {}) {
-  const int64_t panel = panel_width<C>(), step = lanes<C>();
   for (int64_t column = 0; column < width; column += panel) {
-    const int64_t vectors = std::min(panel, width - column) / step;
-    product_panel<kAsks>(rows, vectors, a, {b.data + column, b.stride}, depth, c + column, c_stride,
-                         store, ahead);
-    ahead.at += depth * ahead.step;
+    const int64_t columns = std::min(panel, width - column);
+    const Ahead own{ahead.at, ahead.step * columns / width};
+    product_panel<kAsks>(rows, columns, a, {b.data + column, b.stride}, depth, c + column, c_stride,
+                         store, own);
+    ahead.at += depth * own.step;
   }
 }
 

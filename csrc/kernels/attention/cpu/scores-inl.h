@@ -8,8 +8,6 @@
 
 #include <algorithm>
 
-#include <hwy/cache_control.h>
-
 #include "csrc/kernels/attention/cpu/arena.h"
 #include "csrc/kernels/attention/cpu/pack-inl.h"
 #include "csrc/kernels/attention/cpu/tiles.h"
@@ -97,77 +95,74 @@ void look(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* element
 }
 
 // out(j, r) = key j . row r for all that the rows see; rows transposed in panels. Vectors of rows
-// that see none of a block of keys are left as they are. `ahead`: as many bytes as the keys have
-// are asked for, if any.
+// that see none of a block of keys are left as they are. The rows `next`, one a key, are
+// asked for.
 template <typename C>
 void score_product(const TileView& view, const Operand<C>& keys, const C* transposed_rows,
-                   int64_t width, C* out, const std::byte* ahead = nullptr) {
-  const int64_t step = lanes<C>(), panel = panel_width<C>();
-  const int64_t columns = round_up_to_vectors<C>(view.rows()), end = view.all().end;
-  int64_t first = view.all().begin;
-  for (; columns == step && first + kNarrowRows <= end; first += kNarrowRows) {
-    const LeftFactor<C> left{keys.row(first), keys.stride, 1};
-    const RightFactor<C> right{transposed_rows, columns};
-    C* to = out + first * kTileRows;
-    if (ahead == nullptr) {
-      narrow_product<false>(view.rows(), left, right, width, to, kTileRows, {});
-      continue;
-    }
-    narrow_product<true>(view.rows(), left, right, width, to, kTileRows,
-                         {ahead + first * width * sizeof(C), kNarrowRows * sizeof(C)});
-  }
-  for (int64_t start = 0; start < columns; start += panel) {
-    const int64_t stride = std::min(panel, columns - start);
-    for (int64_t j = first; j < end; j += kBlockRows) {
-      const int64_t count = std::min<int64_t>(kBlockRows, end - j);
+                   int64_t width, C* out, const RowsAhead& next = {}) {
+  const int64_t step = lanes<C>();
+  const KeyRange& all = view.all();
+  for (int64_t start = 0, stride; start < view.rows(); start += stride) {
+    stride = panel_width<C>(view.rows() - start);
+    const int64_t most = most_rows(static_cast<int>(stride / step));
+    const int64_t share = even_share(all.end - all.begin, most);
+    for (int64_t j = all.begin; j < all.end; j += share) {
+      const int64_t count = std::min(share, all.end - j);
       const RowRange seen = view.rows_that_see(j, j + count);
       const int64_t from = std::max(seen.begin / step * step, start);
-      const int64_t to = std::min(round_up_to_vectors<C>(seen.end), start + stride);
+      const int64_t to = std::min(seen.end, start + stride);
       if (from >= to) continue;
-      product_panel(count, (to - from) / step, {keys.row(j), keys.stride, 1},
-                    {transposed_rows + start * width + (from - start), stride}, width,
-                    out + j * kTileRows + from, kTileRows, Store::kWrite);
+      const LeftFactor<C> left{keys.row(j), keys.stride, 1};
+      const RightFactor<C> right{transposed_rows + start * width + (from - start), stride};
+      C* products = out + j * kTileRows + from;
+      if (next.at == nullptr || start != 0) {
+        product_panel(count, to - from, left, right, width, products, kTileRows, Store::kWrite);
+      } else {
+        product_panel<true>(count, to - from, left, right, width, products, kTileRows,
+                            Store::kWrite, next.share(j, count, width));
+      }
     }
   }
 }
 
 // The scores of as many query rows as a vector has lanes, down the keys of a tile.
-template <typename C>
+template <typename C, class D = Tag<C>>
 struct ScoreColumn {
+  using V = hn::Vec<D>;
+
   C* scores;          // products, of the first row; the next key lies kTileRows further
   const C* elements;  // likewise; null: no bias, no element mask
-  Vec<C> scale;
-  KeyRange range;     // keys that any of the rows sees
-  bool even;          // all rows see all of them
-  Vec<C> begin, end;  // of each row
+  V scale;
+  KeyRange range;  // keys that any of the rows sees
+  bool even;       // all rows see all of them
+  V begin, end;    // of each row
 
-  HWY_INLINE Vec<C> score(int64_t j) const {
-    const Tag<C> d;
-    const Vec<C> hidden = minus_infinity<C>();
-    Vec<C> x = hn::Mul(hn::LoadU(d, scores + j * kTileRows), scale);
+  HWY_INLINE V score(int64_t j) const {
+    const D d;
+    const V hidden = minus_infinity(d);
+    V x = hn::Mul(hn::LoadU(d, scores + j * kTileRows), scale);
     if (elements != nullptr) {
-      const Vec<C> e = hn::LoadU(d, elements + j * kTileRows);
+      const V e = hn::LoadU(d, elements + j * kTileRows);
       x = hn::IfThenElse(hn::Eq(e, hidden), hidden, hn::Add(x, e));
     }
     if (even) return x;
-    const Vec<C> key = hn::Set(d, static_cast<C>(j));
+    const V key = hn::Set(d, static_cast<C>(j));
     return hn::IfThenElse(hn::And(hn::Ge(key, begin), hn::Lt(key, end)), x, hidden);
   }
 };
 
 // The column of rows first … first + lanes - 1. Lanes past the last row hold rubbish that nobody
 // reads.
-template <typename T, typename C = Compute<T>>
-HWY_INLINE ScoreColumn<C> column_of(const AttentionInputs<T>& in, const TileView& view,
-                                    int64_t first, C* scores, const C* elements) {
-  const Tag<C> d;
-  ScoreColumn<C> column{scores + first,
-                        has_elements(in) ? elements + first : nullptr,
-                        hn::Set(d, static_cast<C>(in.scale)),
-                        view.all(),
-                        view.even(),
-                        hn::Zero(d),
-                        hn::Zero(d)};
+template <typename T, typename C = Compute<T>, class D>
+HWY_INLINE ScoreColumn<C, D> column_of(D d, const AttentionInputs<T>& in, const TileView& view,
+                                       int64_t first, C* scores, const C* elements) {
+  ScoreColumn<C, D> column{scores + first,
+                           has_elements(in) ? elements + first : nullptr,
+                           hn::Set(d, static_cast<C>(in.scale)),
+                           view.all(),
+                           view.even(),
+                           hn::Zero(d),
+                           hn::Zero(d)};
   if (view.even()) return column;
   const int64_t count = std::min<int64_t>(hn::Lanes(d), view.rows() - first);
   HWY_ALIGN C begin[16] = {}, end[16] = {};
@@ -184,23 +179,38 @@ HWY_INLINE ScoreColumn<C> column_of(const AttentionInputs<T>& in, const TileView
   return column;
 }
 
+// Calls act(tag, first row) for the rows of a tile, as many at a time as a vector has lanes.
+template <typename T, class Act>
+HWY_INLINE void for_each_vector(int64_t rows, const Act& act) {
+  using C = Compute<T>;
+  const int64_t step = lanes<C>();
+  for (int64_t r = 0; r < rows; r += step) {
+    if (std::is_same_v<T, C> && (rows - r) * 2 <= step) {
+      act(std::conditional_t<std::is_same_v<T, C>, TailTag<C>, Tag<C>>(), r);
+    } else {
+      act(Tag<C>(), r);
+    }
+  }
+}
+
 // What to subtract from scores whose largest, or whose log-sum-exp, is x. Rows that have met
 // nothing but -inf keep weights of 0.
-template <typename C>
-HWY_INLINE Vec<C> shift_of(Vec<C> x) {
-  return hn::IfThenZeroElse(hn::Eq(x, minus_infinity<C>()), x);
+template <class V>
+HWY_INLINE V shift_of(V x) {
+  return hn::IfThenZeroElse(hn::Eq(x, minus_infinity(hn::DFromV<V>())), x);
 }
 
 // exp(score - lse); 0 where hidden, even if the row's log-sum-exp is NaN.
-template <typename C>
-HWY_INLINE Vec<C> weight_of(Vec<C> score, Vec<C> lse) {
-  return hn::IfThenZeroElse(hn::Eq(score, minus_infinity<C>()), exp_score(hn::Sub(score, lse)));
+template <class V>
+HWY_INLINE V weight_of(V score, V lse) {
+  const V none = minus_infinity(hn::DFromV<V>());
+  return hn::IfThenZeroElse(hn::Eq(score, none), exp_score(hn::Sub(score, lse)));
 }
 
 // Zeros for the keys of `all` that no row of the column sees.
-template <typename C>
-HWY_INLINE void clear_around(C* column, const KeyRange& range, const KeyRange& all) {
-  const Tag<C> d;
+template <class D>
+HWY_INLINE void clear_around(D d, hn::TFromD<D>* column, const KeyRange& range,
+                             const KeyRange& all) {
   const int64_t begin = range.begin == range.end ? all.end : range.begin;
   for (int64_t j = all.begin; j < begin; ++j) {
     hn::StoreU(hn::Zero(d), d, column + j * kTileRows);

@@ -15,20 +15,21 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-template <typename T>
+template <typename T, class D = Tag<Compute<T>>>
 struct SoftmaxColumn {
   using C = Compute<T>;
+  using V = hn::Vec<D>;
 
-  ScoreColumn<C> column;
+  ScoreColumn<C, D> column;
   KeptColumn kept;
 
-  Vec<C> largest() const {
+  V largest() const {
     const KeyRange& keys = column.range;
-    Vec<C> top = minus_infinity<C>();
+    V top = minus_infinity(D());
     int64_t j = keys.begin;
     for (; j + 4 <= keys.end; j += 4) {
-      const Vec<C> a = hn::Max(column.score(j), column.score(j + 1));
-      const Vec<C> b = hn::Max(column.score(j + 2), column.score(j + 3));
+      const V a = hn::Max(column.score(j), column.score(j + 1));
+      const V b = hn::Max(column.score(j + 2), column.score(j + 3));
       top = hn::Max(top, hn::Max(a, b));
     }
     for (; j < keys.end; ++j) top = hn::Max(top, column.score(j));
@@ -36,10 +37,10 @@ struct SoftmaxColumn {
   }
 
   // Scores become exp(score - shift), 0 where dropout drops them; returns the sum of all.
-  Vec<C> weigh(Vec<C> shift) const {
+  V weigh(V shift) const {
     const KeyRange& keys = column.range;
-    const Vec<C> zero = hn::Zero(Tag<C>());
-    Vec<C> even = zero, odd = zero;
+    const V zero = hn::Zero(D());
+    V even = zero, odd = zero;
     int64_t j = keys.begin;
     for (; j + 2 <= keys.end; j += 2) {
       even = hn::Add(even, weigh_key(j, shift));
@@ -49,8 +50,8 @@ struct SoftmaxColumn {
     return hn::Add(even, odd);
   }
 
-  void multiply(Vec<C> factor) const {
-    const Tag<C> d;
+  void multiply(V factor) const {
+    const D d;
     for (int64_t j = column.range.begin; j < column.range.end; ++j) {
       C* weight = column.scores + j * kTileRows;
       hn::StoreU(hn::Mul(hn::LoadU(d, weight), factor), d, weight);
@@ -58,10 +59,10 @@ struct SoftmaxColumn {
   }
 
  private:
-  HWY_INLINE Vec<C> weigh_key(int64_t j, Vec<C> shift) const {
-    const Vec<C> weight = exp_score(hn::Sub(column.score(j), shift));
-    const Vec<C> stays = kept.words == nullptr ? weight : kept(weight, j);
-    hn::StoreU(rounded_to<T>(stays), Tag<C>(), column.scores + j * kTileRows);
+  HWY_INLINE V weigh_key(int64_t j, V shift) const {
+    const V weight = exp_score(hn::Sub(column.score(j), shift));
+    const V stays = kept.words == nullptr ? weight : kept(weight, j);
+    hn::StoreU(rounded_to<T>(stays), D(), column.scores + j * kTileRows);
     return weight;
   }
 };

@@ -55,15 +55,15 @@ void look_along_rows(const AttentionInputs<T>& in, const TilePlace& at, Compute<
 template <typename C>
 void products_along_rows(const SeenByRows& view, const Operand<C>& rows, const C* transposed,
                          int64_t keys, int64_t width, C* out) {
-  const int64_t step = lanes<C>(), panel = panel_width<C>(), columns = round_up_to_vectors<C>(keys);
-  for (int64_t start = view.all.begin / panel * panel; start < view.all.end; start += panel) {
-    const int64_t stride = std::min(panel, columns - start);
-    for (int64_t r = 0; r < view.rows; r += kBlockRows) {
-      const int64_t count = std::min<int64_t>(kBlockRows, view.rows - r);
+  for (int64_t start = 0, stride; start < keys; start += stride) {
+    stride = panel_width<C>(keys - start);
+    const int64_t block = even_share(view.rows, most_rows(static_cast<int>(stride / lanes<C>())));
+    for (int64_t r = 0; r < view.rows; r += block) {
+      const int64_t count = std::min(block, view.rows - r);
       const KeyRange seen = row_vectors<C>(view.of_rows(r, r + count));
       const int64_t from = std::max(seen.begin, start), to = std::min(seen.end, start + stride);
       if (to <= from) continue;
-      product_panel(count, (to - from) / step, {rows.row(r), rows.stride, 1},
+      product_panel(count, to - from, {rows.row(r), rows.stride, 1},
                     {transposed + start * width + (from - start), stride}, width,
                     out + r * kTileKeys + from, kTileKeys, Store::kWrite);
     }
@@ -76,7 +76,7 @@ HWY_INLINE void weigh_statistics_row(C* logs, C* weights, const KeyRange& range,
                                      const C* elements, C lse) {
   const Tag<C> d;
   const KeyRange vectors = row_vectors<C>(range);
-  const Vec<C> scale = hn::Set(d, factor), minus = hn::Set(d, lse), hidden = minus_infinity<C>();
+  const Vec<C> scale = hn::Set(d, factor), minus = hn::Set(d, lse), hidden = minus_infinity(d);
   for (int64_t j = vectors.begin; j < vectors.end; j += lanes<C>()) {
     Vec<C> log = hn::Mul(hn::LoadU(d, logs + j), scale);
     if (elements != nullptr) {
@@ -103,7 +103,7 @@ HWY_INLINE void add_row_sums(const C* logs, const C* weights, const C* norms, co
     sum = hn::Add(sum, weight);
     norm_sum = hn::Add(norm_sum, hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), product));
     // Not Ne, which is false for NaN on some instruction sets.
-    const auto hidden = hn::Eq(hn::LoadU(d, logs + j), minus_infinity<C>());
+    const auto hidden = hn::Eq(hn::LoadU(d, logs + j), minus_infinity(d));
     sums.keys += lanes<C>() - static_cast<int64_t>(hn::CountTrue(d, hidden));
   }
   sums.whole[0].sum += sum_of_lanes<C>(sum);

@@ -28,6 +28,16 @@ using Tag = hn::ScalableTag<C>;
 template <typename C>
 using Vec = hn::Vec<Tag<C>>;
 
+// Vectors for the last rows of a tile, where half a vector holds them: processors that compute
+// 64-byte vectors in two halves then skip one.
+#if HWY_TARGET <= HWY_AVX3
+template <typename C>
+using TailTag = hn::Half<Tag<C>>;
+#else
+template <typename C>
+using TailTag = Tag<C>;
+#endif
+
 template <typename C>
 HWY_INLINE int64_t lanes() {
   return static_cast<int64_t>(hn::Lanes(Tag<C>()));
@@ -112,9 +122,10 @@ HWY_INLINE V rounded_to(V x) {
 
 // e^x for x <= 0 or little more; exactly 0 below -87.7; NaN stays NaN. 2^f is a polynomial of
 // degree 6 on [-1/2, 1/2], fitted by weighted least squares; its own relative error is 2e-9.
-HWY_INLINE Vec<float> exp_score(Vec<float> x) {
-  const Tag<float> d;
-  const hn::RebindToSigned<Tag<float>> di;
+template <class V, std::enable_if_t<std::is_same_v<hn::TFromV<V>, float>, int> = 0>
+HWY_INLINE V exp_score(V x) {
+  const hn::DFromV<V> d;
+  const hn::RebindToSigned<hn::DFromV<V>> di;
   // The second operand is what x86 returns when one is NaN.
   x = hn::Max(hn::Set(d, -88.1f), x);
   const auto per_unit = hn::Set(d, 1.4426950408889634f);
@@ -131,8 +142,9 @@ HWY_INLINE Vec<float> exp_score(Vec<float> x) {
   const auto exponent = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
 }
-HWY_INLINE Vec<double> exp_score(Vec<double> x) {
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Tag<double>(), x));
+template <class V, std::enable_if_t<std::is_same_v<hn::TFromV<V>, double>, int> = 0>
+HWY_INLINE V exp_score(V x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(hn::DFromV<V>(), x));
 }
 
 // Natural logarithm of a sum of exponentials: x >= 0, -inf for 0; NaN stays NaN.
@@ -152,9 +164,9 @@ HWY_INLINE Vec<double> log_sum(Vec<double> x) {
   return hn::Load(d, numbers);
 }
 
-template <typename C>
-HWY_INLINE Vec<C> minus_infinity() {
-  return hn::Set(Tag<C>(), -std::numeric_limits<C>::infinity());
+template <class D>
+HWY_INLINE hn::Vec<D> minus_infinity(D d) {
+  return hn::Set(d, -std::numeric_limits<hn::TFromD<D>>::infinity());
 }
 
 // Mask of the lanes first <= index + lane < end.

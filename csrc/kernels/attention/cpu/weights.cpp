@@ -57,10 +57,10 @@ class WeightsOfHead {
     score_product<C>(view_, left_operand(keys, buffers_.keys), buffers_.transposed_queries,
                      in_.width, buffers_.scores);
     for (int64_t r = 0; r < view_.rows(); r += lanes<C>()) {
-      const ScoreColumn<C> column = column_of(in_, view_, r, buffers_.scores, buffers_.elements);
-      const Vec<C> minus = shift_of<C>(hn::LoadU(d, buffers_.lse + r));
+      const ScoreColumn<C> column = column_of(d, in_, view_, r, buffers_.scores, buffers_.elements);
+      const Vec<C> minus = shift_of(hn::LoadU(d, buffers_.lse + r));
       for (int64_t j = column.range.begin; j < column.range.end; ++j) {
-        hn::StoreU(weight_of<C>(column.score(j), minus), d, column.scores + j * kTileRows);
+        hn::StoreU(weight_of(column.score(j), minus), d, column.scores + j * kTileRows);
       }
     }
     return true;
