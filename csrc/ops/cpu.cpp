@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "csrc/kernels/attention/plan.h"
 #include "csrc/ops/allocate.h"
 #include "csrc/ops/checks.h"
 #include "csrc/ops/dispatch.h"

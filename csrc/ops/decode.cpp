@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include "csrc/kernels/attention/cache.h"
+#include "csrc/kernels/attention/plan.h"
 #include "csrc/ops/allocate.h"
 #include "csrc/ops/fill.h"
 #include "csrc/ops/launch.h"

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "csrc/kernels/attention/plan.h"
 #include "csrc/ops/checks.h"
 #include "csrc/ops/dispatch.h"
 #include "csrc/ops/fill.h"

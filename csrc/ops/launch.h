@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "csrc/kernels/attention/plan.h"
+#include "csrc/kernels/plan.h"
 #include "csrc/ops/memory.h"
 
 namespace headwise::ops {
@@ -27,15 +27,15 @@ inline int64_t workers_of(const kernels::Phase& phase) {
 
 template <typename Params>
 void run_on_threads(const Params& params) {
-  const kernels::Plan plan = kernels::plan(params);
-  const at::Tensor workspace = empty_bytes(plan.workspace_bytes);
-  for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
-    const int64_t workers = workers_of(plan.phases[phase]);
+  const kernels::Plan work = plan(params);  // of whichever kernel has such params
+  const at::Tensor workspace = empty_bytes(work.workspace_bytes);
+  for (size_t phase = 0; phase < work.phases.size(); ++phase) {
+    const int64_t workers = workers_of(work.phases[phase]);
     // Whoever is free takes the next item: items differ in cost, and so do the cores' speeds.
     std::atomic<int64_t> next = 0;
     at::parallel_for(
         0, workers, 1,
-        [&, count = plan.phases[phase].items, bytes = plan.phases[phase].scratch_bytes](
+        [&, count = work.phases[phase].items, bytes = work.phases[phase].scratch_bytes](
             int64_t begin, int64_t end) {
           const at::Tensor scratch = empty_bytes(bytes);
           const kernels::Memory memory{scratch.mutable_data_ptr(), workspace.mutable_data_ptr()};
@@ -43,7 +43,7 @@ void run_on_threads(const Params& params) {
           static_cast<void>(begin);
           static_cast<void>(end);
           for (int64_t item = next++; item < count; item = next++) {
-            kernels::run(params, phase, item, memory);
+            run(params, phase, item, memory);
           }
         });
   }

@@ -29,7 +29,7 @@ size_t size_class(size_t bytes) {
 size_t limit_from_environment() {
   constexpr size_t kMebibyte = size_t{1} << 20;
   const char* text = std::getenv("HEADWISE_KEPT_MEMORY");
-  if (text == nullptr) return 256 * kMebibyte;
+  if (text == nullptr) return 64 * kMebibyte;
   return static_cast<size_t>(std::max(0L, std::strtol(text, nullptr, 10))) * kMebibyte;
 }
 

@@ -9,7 +9,7 @@
 namespace headwise::ops {
 
 /// Uninitialised CPU tensor. Blocks of 64 KiB and more come from those that earlier tensors left,
-/// up to 256 MiB of them (environment variable HEADWISE_KEPT_MEMORY, in MiB; 0 = keep nothing).
+/// up to 64 MiB of them (environment variable HEADWISE_KEPT_MEMORY, in MiB; 0 = keep nothing).
 /// torch's memory profiler sees them as if they were allocated and freed.
 at::Tensor empty_kept(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
 

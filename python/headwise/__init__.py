@@ -27,6 +27,7 @@ from headwise.inspection import (
     explain_packed,
 )
 from headwise.loading import load
+from headwise.loss import linear_cross_entropy
 from headwise.mask_check import check_masks
 
 __version__ = _library.VERSION
@@ -44,6 +45,7 @@ __all__ = [
     "check_masks",
     "explain",
     "explain_packed",
+    "linear_cross_entropy",
     "load",
     "nn",
     "scaled_dot_product_attention",

@@ -10,8 +10,9 @@ namespace {
 using config::AttentionShape;
 using config::ModelConfig;
 
-constexpr int64_t kFloat = 4;        // bytes
-constexpr int64_t kLossChunk = 256;  // rows of scores that exist at once (src/model/loss.cpp)
+constexpr int64_t kFloat = 4;  // bytes
+// Of scores that exist at once (csrc/kernels/linear_cross_entropy/cpu/layout.h).
+constexpr int64_t kLossBytes = int64_t{16} << 20, kLeastLossRows = 36, kMostLossRows = 576;
 
 int64_t attention_parameters(const ModelConfig& model, const AttentionShape& shape) {
   const int64_t query = shape.heads * shape.head_width, key = shape.kv_heads * shape.head_width;
@@ -103,11 +104,12 @@ TrainingMemory training_memory(const config::Config& config, int64_t source_piec
   memory.average = config.train.ema > 0 ? memory.weights : 0;
   memory.activations =
       kFloat * (activation_floats(model, largest) + backward_floats(model, largest));
-  const int64_t chunk = std::min(kLossChunk, largest.target_tokens);
-  // Scores and probabilities of a chunk; gradients of the hidden states, of the output weight, and
-  // the output weight's scaled copy.
-  memory.loss = kFloat * (2 * chunk * target_pieces + largest.target_tokens * model.width +
-                          2 * target_pieces * model.width);
+  // Scores of a chunk and the output weight transposed, as csrc/kernels/linear_cross_entropy lays
+  // them out; gradients of the hidden states and the output weight, and both scaled.
+  const int64_t chunk = std::clamp<int64_t>(kLossBytes / kFloat / target_pieces, kLeastLossRows,
+                                            std::min(kMostLossRows, largest.target_tokens));
+  memory.loss = kFloat * (chunk * target_pieces + 3 * target_pieces * model.width +
+                          2 * largest.target_tokens * model.width);
   return memory;
 }
 

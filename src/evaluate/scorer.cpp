@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "csrc/ops/linear_cross_entropy.h"
 #include "src/evaluate/batch_tensors.h"
-#include "src/model/loss.h"
 
 namespace headwise::evaluate {
 namespace {
@@ -47,14 +47,15 @@ CorpusLoss corpus_loss(model::Transformer& model, const data::EncodedCorpus& cor
   at::NoGradGuard no_grad;
   model->eval();
   CorpusLoss total;
-  for_each_batch(
-      corpus, batching, safe_point, [&](const data::Batch& batch, const std::vector<int64_t>&) {
-        const model::Loss loss = model::linear_cross_entropy(
-            hidden_states(model, batch), model->output_weight(), labels_of(batch), smoothing);
-        total.nll += loss.nll;
-        total.smoothed += loss.smoothed.item<double>();
-        total.labels += int64_t(batch.labels.size());
-      });
+  for_each_batch(corpus, batching, safe_point,
+                 [&](const data::Batch& batch, const std::vector<int64_t>&) {
+                   const LinearCrossEntropyResult loss =
+                       linear_cross_entropy(hidden_states(model, batch), model->output_weight(),
+                                            labels_of(batch), {.smoothing = smoothing});
+                   total.nll += loss.nll.item<double>();
+                   total.smoothed += loss.loss.item<double>();
+                   total.labels += int64_t(batch.labels.size());
+                 });
   return total;
 }
 

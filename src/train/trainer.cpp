@@ -7,12 +7,12 @@
 #include <limits>
 #include <utility>
 
+#include "csrc/ops/linear_cross_entropy.h"
 #include "src/config/error.h"
 #include "src/evaluate/batch_tensors.h"
 #include "src/io/average.h"
 #include "src/io/checkpoint_folder.h"
 #include "src/log/log.h"
-#include "src/model/loss.h"
 #include "src/train/memory.h"
 #include "src/train/micro_batches.h"
 #include "src/train/schedule.h"
@@ -140,13 +140,14 @@ bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, io::
     model::Transformer& model = parts_.model;
     const at::Tensor hidden = model->decode(evaluate::tensors_of(batch.target),
                                             model->encode(evaluate::tensors_of(batch.source)));
-    const model::Loss loss = model::linear_cross_entropy(
-        hidden, model->output_weight(), evaluate::labels_of(batch), config_.train.label_smoothing);
-    const double smoothed = loss.smoothed.item<double>();
+    const LinearCrossEntropyResult loss =
+        linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(batch),
+                             {.smoothing = config_.train.label_smoothing});
+    const double smoothed = loss.loss.item<double>();
     if (!std::isfinite(smoothed)) return false;
-    (loss.smoothed / double(sums.labels)).backward();
+    (loss.loss / double(sums.labels)).backward();
     sums.smoothed += smoothed;
-    sums.nll += loss.nll;
+    sums.nll += loss.nll.item<double>();
   }
   return true;
 }

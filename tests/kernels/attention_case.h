@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "csrc/kernels/attention/params.h"
+#include "csrc/kernels/attention/plan.h"
 #include "tests/kernels/buffers.h"
 #include "tests/kernels/random.h"
 

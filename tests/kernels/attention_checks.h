@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "csrc/kernels/attention/cpu/instruction_set.h"
+#include "csrc/kernels/cpu/instruction_set.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/error_rule.h"
 #include "tests/kernels/reference.h"

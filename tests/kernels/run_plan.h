@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-#include "csrc/kernels/attention/plan.h"
+#include "csrc/kernels/plan.h"
 #include "tests/kernels/random.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -90,16 +90,16 @@ inline std::vector<int64_t> items_in_order(int64_t count, Order order) {
 template <typename Params>
 void run_plan(const Params& params, Order order = Order::kForwards,
               Rubbish rubbish = Rubbish::kNaN) {
-  const kernels::Plan plan = kernels::plan(params);
-  GuardedMemory workspace(plan.workspace_bytes);
+  const kernels::Plan work = plan(params);  // of whichever kernel has such params
+  GuardedMemory workspace(work.workspace_bytes);
   workspace.fill(rubbish);
-  for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
-    GuardedMemory scratch(plan.phases[phase].scratch_bytes);
+  for (size_t phase = 0; phase < work.phases.size(); ++phase) {
+    GuardedMemory scratch(work.phases[phase].scratch_bytes);
     scratch.fill(rubbish);
     int64_t refills = 1000;  // of many items the first tell enough
-    for (const int64_t item : items_in_order(plan.phases[phase].items, order)) {
+    for (const int64_t item : items_in_order(work.phases[phase].items, order)) {
       if (refills-- > 0) scratch.fill(rubbish);
-      kernels::run(params, phase, item, {scratch.data(), workspace.data()});
+      run(params, phase, item, {scratch.data(), workspace.data()});
     }
     ASSERT_TRUE(scratch.guards_hold()) << "scratch of phase " << phase;
     ASSERT_TRUE(workspace.guards_hold()) << "workspace in phase " << phase;

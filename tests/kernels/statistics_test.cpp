@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "csrc/kernels/attention/cpu/instruction_set.h"
+#include "csrc/kernels/cpu/instruction_set.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/reference.h"
 #include "tests/kernels/run_plan.h"

@@ -6,10 +6,10 @@
 #include <exception>
 #include <numeric>
 
+#include "csrc/ops/linear_cross_entropy.h"
 #include "src/data/text_file.h"
 #include "src/evaluate/batch_tensors.h"
 #include "src/io/model_io.h"
-#include "src/model/loss.h"
 #include "src/train/micro_batches.h"
 
 namespace headwise {
@@ -36,15 +36,15 @@ void probe(char** arguments) {
   const at::Tensor hidden = model->decode(evaluate::tensors_of(batch.target),
                                           model->encode(evaluate::tensors_of(batch.source)));
   const at::Tensor labels = evaluate::labels_of(batch);
-  const model::Loss loss = model::linear_cross_entropy(hidden, model->output_weight(), labels,
-                                                       loaded.config.train.label_smoothing);
-  (loss.smoothed / double(labels.numel())).backward();
+  const LinearCrossEntropyResult loss = linear_cross_entropy(
+      hidden, model->output_weight(), labels, {.smoothing = loaded.config.train.label_smoothing});
+  (loss.loss / double(labels.numel())).backward();
 
   io::Tensors results = {{"source_tokens", evaluate::tensors_of(batch.source).tokens},
                          {"labels", labels},
                          {"logits", model->logits(hidden)},
-                         {"smoothed", loss.smoothed},
-                         {"nll", at::scalar_tensor(loss.nll, at::kDouble)}};
+                         {"smoothed", loss.loss},
+                         {"nll", loss.nll}};
   for (const auto& [name, parameter] : io::parameters_of(*model)) {
     results["gradient." + name] = parameter.grad();
   }

@@ -10,7 +10,7 @@
 // Highway's headers must follow foreach_target.h.
 #include "csrc/kernels/attention/cpu/backward_layout.h"
 #include "csrc/kernels/attention/cpu/differentiate-inl.h"
-#include "csrc/kernels/attention/cpu/instruction_set.h"
+#include "csrc/kernels/cpu/instruction_set.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {

@@ -11,8 +11,8 @@
 #include <algorithm>
 
 #include "csrc/kernels/attention/cpu/tiles.h"
-#include "csrc/kernels/attention/cpu/vectors-inl.h"
 #include "csrc/kernels/attention/dropout.h"
+#include "csrc/kernels/cpu/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {

@@ -10,8 +10,8 @@
 #include <hwy/foreach_target.h>
 // Highway's headers must follow foreach_target.h.
 #include "csrc/kernels/attention/cpu/forward_layout.h"
-#include "csrc/kernels/attention/cpu/instruction_set.h"
 #include "csrc/kernels/attention/cpu/softmax-inl.h"
+#include "csrc/kernels/cpu/instruction_set.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {

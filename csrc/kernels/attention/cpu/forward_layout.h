@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "csrc/kernels/attention/cpu/arena.h"
 #include "csrc/kernels/attention/cpu/tiles.h"
+#include "csrc/kernels/cpu/arena.h"
 
 namespace headwise::kernels::cpu {
 

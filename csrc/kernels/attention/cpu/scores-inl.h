@@ -8,9 +8,9 @@
 
 #include <algorithm>
 
-#include "csrc/kernels/attention/cpu/arena.h"
-#include "csrc/kernels/attention/cpu/pack-inl.h"
 #include "csrc/kernels/attention/cpu/tiles.h"
+#include "csrc/kernels/cpu/arena.h"
+#include "csrc/kernels/cpu/pack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {

@@ -11,8 +11,8 @@
 #define HWY_TARGET_INCLUDE "csrc/kernels/attention/cpu/statistics.cpp"
 #include <hwy/foreach_target.h>
 // Highway's headers must follow foreach_target.h.
-#include "csrc/kernels/attention/cpu/instruction_set.h"
 #include "csrc/kernels/attention/cpu/statistics-inl.h"
+#include "csrc/kernels/cpu/instruction_set.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {

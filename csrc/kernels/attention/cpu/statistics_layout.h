@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "csrc/kernels/attention/cpu/arena.h"
 #include "csrc/kernels/attention/cpu/tiles.h"
 #include "csrc/kernels/attention/statistics.h"
+#include "csrc/kernels/cpu/arena.h"
 
 namespace headwise::kernels::cpu {
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "csrc/kernels/attention/params.h"
+#include "csrc/kernels/cpu/round.h"
 
 namespace headwise::kernels::cpu {
 
@@ -13,15 +14,6 @@ namespace headwise::kernels::cpu {
 // one query row a lane, and needs no sum across lanes.
 constexpr int64_t kTileRows = 64;   // query rows of a tile: whole vectors, and one panel of AVX-512
 constexpr int64_t kTileKeys = 128;  // keys of a tile; a multiple of 32, as dropout bits are
-
-constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
-/// Widths are padded to whole vectors of any instruction set.
-template <typename C>
-constexpr int64_t padded(int64_t width) {
-  constexpr int64_t kLanes = 64 / sizeof(C);
-  return (width + kLanes - 1) / kLanes * kLanes;
-}
 
 /// Query rows begin … end - 1 of a sequence.
 struct RowRange {

@@ -8,9 +8,9 @@
 #define HWY_TARGET_INCLUDE "csrc/kernels/attention/cpu/weights.cpp"
 #include <hwy/foreach_target.h>
 // Highway's headers must follow foreach_target.h.
-#include "csrc/kernels/attention/cpu/instruction_set.h"
 #include "csrc/kernels/attention/cpu/scores-inl.h"
 #include "csrc/kernels/attention/cpu/weights_layout.h"
+#include "csrc/kernels/cpu/instruction_set.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {

@@ -1,10 +1,10 @@
 // Vectors of the compute type: loads and stores that convert, and the exponential. Compiled once
 // for every instruction set.
-#if defined(HEADWISE_ATTENTION_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEADWISE_ATTENTION_VECTORS_INL_H
-#undef HEADWISE_ATTENTION_VECTORS_INL_H
+#if defined(HEADWISE_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_VECTORS_INL_H
+#undef HEADWISE_VECTORS_INL_H
 #else
-#define HEADWISE_ATTENTION_VECTORS_INL_H
+#define HEADWISE_VECTORS_INL_H
 #endif
 
 #include <hwy/contrib/math/math-inl.h>
@@ -193,4 +193,4 @@ HWY_INLINE C sum_of_lanes(Vec<C> x) {
 HWY_AFTER_NAMESPACE();
 
 #undef HEADWISE_CONVERTS_HALF
-#endif  // HEADWISE_ATTENTION_VECTORS_INL_H
+#endif  // HEADWISE_VECTORS_INL_H

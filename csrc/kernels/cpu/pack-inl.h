@@ -1,16 +1,16 @@
 // Copies of tiles in the compute type, laid out for the product: rows padded by zeros to whole
 // vectors, or transposed into panels of columns.
-#if defined(HEADWISE_ATTENTION_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEADWISE_ATTENTION_PACK_INL_H
-#undef HEADWISE_ATTENTION_PACK_INL_H
+#if defined(HEADWISE_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_PACK_INL_H
+#undef HEADWISE_PACK_INL_H
 #else
-#define HEADWISE_ATTENTION_PACK_INL_H
+#define HEADWISE_PACK_INL_H
 #endif
 
 #include <algorithm>
 #include <cmath>
 
-#include "csrc/kernels/attention/cpu/product-inl.h"
+#include "csrc/kernels/cpu/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
@@ -184,8 +184,9 @@ void add_unusual_rows(const UnusualRows& unusual, const RowList<T>& list, int64_
   }
 }
 
-// Transposes four rows of one vector each: to[i * stride + r] = from[r][i]. Returns 0, or NaN in
-// some lane if a number is not finite.
+// Transposes four rows of one vector each: to[i * stride + r] = from[r][i]; `rows` of them where
+// a panel has no more columns (vectors of four numbers always have room for four). Returns 0, or
+// NaN in some lane if a number is not finite.
 HWY_INLINE void store_blocks(hn::Vec<hn::Full128<float>> x, float* to, int64_t /*stride*/) {
   hn::StoreU(x, hn::Full128<float>(), to);
 }
@@ -203,7 +204,8 @@ HWY_INLINE void store_blocks(hn::Vec<hn::Full512<float>> x, float* to, int64_t s
   store_blocks(hn::UpperHalf(d, x), to + 8 * stride, stride);
 }
 #endif
-HWY_INLINE Vec<float> transpose_vectors(const float* const* from, float* to, int64_t stride) {
+HWY_INLINE Vec<float> transpose_vectors(const float* const* from, float* to, int64_t stride,
+                                        int64_t /*rows*/ = 4) {
   const Tag<float> d;
   const Vec<float> a = hn::LoadU(d, from[0]), b = hn::LoadU(d, from[1]);
   const Vec<float> c = hn::LoadU(d, from[2]), e = hn::LoadU(d, from[3]);
@@ -215,10 +217,11 @@ HWY_INLINE Vec<float> transpose_vectors(const float* const* from, float* to, int
   store_blocks(hn::InterleaveUpper(d, ac2, be2), to + 3 * stride, stride);
   return hn::Add(hn::Add(hn::Sub(a, a), hn::Sub(b, b)), hn::Add(hn::Sub(c, c), hn::Sub(e, e)));
 }
-HWY_INLINE Vec<double> transpose_vectors(const double* const* from, double* to, int64_t stride) {
+HWY_INLINE Vec<double> transpose_vectors(const double* const* from, double* to, int64_t stride,
+                                         int64_t rows = 4) {
   const Tag<double> d;
   Vec<double> finite = hn::Zero(d);
-  for (int64_t r = 0; r < 4; ++r) {
+  for (int64_t r = 0; r < rows; ++r) {
     const Vec<double> x = hn::LoadU(d, from[r]);
     finite = hn::Add(finite, hn::Sub(x, x));
     for (int64_t i = 0; i < lanes<double>(); ++i) to[i * stride + r] = from[r][i];
@@ -254,7 +257,7 @@ bool pack_transposed(const RowList<T>& list, Compute<T>* to) {
       const int64_t size = std::min(step, list.width - i);
       for (int64_t j = start; j < end; j += kRows) {
         const T* const* rows = list.rows + j;
-        const int64_t count = std::min(kRows, end - j);
+        const int64_t count = std::min(kRows, end - j), room = std::min(kRows, start + stride - j);
         const C* from[kRows] = {kNoRow, kNoRow, kNoRow, kNoRow};
         if (in_place && size == step) {
           const auto row = [&](int64_t r) { return reinterpret_cast<const C*>(rows[r] + i); };
@@ -278,10 +281,10 @@ bool pack_transposed(const RowList<T>& list, Compute<T>* to) {
         }
         C* block = panel + i * stride + (j - start);
         if (size == step) {
-          finite = hn::Add(finite, transpose_vectors(from, block, stride));
+          finite = hn::Add(finite, transpose_vectors(from, block, stride, room));
         } else {
           for (int64_t n = 0; n < size; ++n) {
-            for (int64_t r = 0; r < kRows; ++r) block[n * stride + r] = from[r][n];
+            for (int64_t r = 0; r < count; ++r) block[n * stride + r] = from[r][n];
           }
           for (const C* row : from) {
             const Vec<C> x = hn::LoadU(d, row);
@@ -316,4 +319,4 @@ HWY_INLINE void unpack_row(const Compute<T>* from, Compute<T> factor, int64_t wi
 }  // namespace headwise::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
-#endif  // HEADWISE_ATTENTION_PACK_INL_H
+#endif  // HEADWISE_PACK_INL_H

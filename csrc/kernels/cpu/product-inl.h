@@ -1,10 +1,10 @@
 // The one matrix product behind every step: C (+)= A B with A broadcast from memory and B loaded as
 // vectors, blocks of C in registers.
-#if defined(HEADWISE_ATTENTION_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEADWISE_ATTENTION_PRODUCT_INL_H
-#undef HEADWISE_ATTENTION_PRODUCT_INL_H
+#if defined(HEADWISE_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_PRODUCT_INL_H
+#undef HEADWISE_PRODUCT_INL_H
 #else
-#define HEADWISE_ATTENTION_PRODUCT_INL_H
+#define HEADWISE_PRODUCT_INL_H
 #endif
 
 #include <hwy/cache_control.h>
@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "csrc/kernels/attention/cpu/tiles.h"
-#include "csrc/kernels/attention/cpu/vectors-inl.h"
+#include "csrc/kernels/cpu/round.h"
+#include "csrc/kernels/cpu/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
@@ -203,4 +203,4 @@ HWY_INLINE void product(int64_t rows, int64_t width, int64_t panel, const LeftFa
 }  // namespace headwise::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
-#endif  // HEADWISE_ATTENTION_PRODUCT_INL_H
+#endif  // HEADWISE_PRODUCT_INL_H

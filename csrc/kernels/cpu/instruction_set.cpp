@@ -1,11 +1,11 @@
-#include "csrc/kernels/attention/cpu/instruction_set.h"
+#include "csrc/kernels/cpu/instruction_set.h"
 
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "csrc/kernels/attention/cpu/instruction_set.cpp"
+#define HWY_TARGET_INCLUDE "csrc/kernels/cpu/instruction_set.cpp"
 #include <hwy/foreach_target.h>
 // Highway's headers must follow foreach_target.h.
 #include <hwy/highway.h>

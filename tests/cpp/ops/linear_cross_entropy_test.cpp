@@ -1,10 +1,10 @@
-// The chunked loss against torch's cross-entropy on whole scores, in double.
-#include "src/model/loss.h"
+// The fused loss against torch's cross-entropy on whole scores.
+#include "csrc/ops/linear_cross_entropy.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-namespace headwise::model {
+namespace headwise {
 namespace {
 
 struct Case {
@@ -23,8 +23,9 @@ TEST_P(LossOf, EqualsTorchsInValueAndGradient) {
   const at::Tensor labels = at::randint(pieces, {rows}, at::kLong);
 
   const at::Tensor hidden_a = leaf(hidden), weight_a = leaf(weight);
-  const Loss loss = linear_cross_entropy(hidden_a, weight_a, labels, smoothing);
-  (loss.smoothed * 0.25).backward();
+  const LinearCrossEntropyResult loss =
+      linear_cross_entropy(hidden_a, weight_a, labels, {.smoothing = smoothing});
+  (loss.loss * 0.25).backward();
 
   const at::Tensor hidden_b = leaf(hidden), weight_b = leaf(weight);
   const at::Tensor scores = at::linear(hidden_b, weight_b);
@@ -33,14 +34,14 @@ TEST_P(LossOf, EqualsTorchsInValueAndGradient) {
   const at::Tensor nll = at::cross_entropy_loss(scores, labels, {}, sum, -100, 0.0);
   (expected * 0.25).backward();
 
-  EXPECT_NEAR(loss.smoothed.item<double>(), expected.item<double>(), 1e-9 * double(rows + 1));
-  EXPECT_NEAR(loss.nll, nll.item<double>(), 1e-9 * double(rows + 1));
+  EXPECT_NEAR(loss.loss.item<double>(), expected.item<double>(), 1e-9 * double(rows + 1));
+  EXPECT_NEAR(loss.nll.item<double>(), nll.item<double>(), 1e-9 * double(rows + 1));
   EXPECT_TRUE(at::allclose(hidden_a.grad(), hidden_b.grad(), 1e-9, 1e-11));
   EXPECT_TRUE(at::allclose(weight_a.grad(), weight_b.grad(), 1e-9, 1e-11));
 }
 
 // Around the chunk size too, and one row, and none.
-INSTANTIATE_TEST_SUITE_P(Model, LossOf,
+INSTANTIATE_TEST_SUITE_P(Ops, LossOf,
                          ::testing::Values(Case{1, 5, 0.0}, Case{7, 5, 0.4}, Case{255, 9, 0.1},
                                            Case{256, 9, 0.1}, Case{257, 9, 0.0}, Case{600, 33, 0.2},
                                            Case{0, 5, 0.1}));
@@ -48,20 +49,23 @@ INSTANTIATE_TEST_SUITE_P(Model, LossOf,
 TEST(Loss, SurvivesHugeScores) {
   const at::Tensor hidden = at::tensor({3e4, -3e4}, at::kFloat).view({2, 1}).requires_grad_();
   const at::Tensor weight = at::tensor({1.0, -1.0, 0.5}, at::kFloat).view({3, 1});
-  const Loss loss = linear_cross_entropy(hidden, weight, at::tensor({0, 1}, at::kLong), 0.0);
-  EXPECT_NEAR(loss.nll, 0.0, 1e-6);
-  loss.smoothed.backward();
+  const LinearCrossEntropyResult loss =
+      linear_cross_entropy(hidden, weight, at::tensor({0, 1}, at::kLong));
+  EXPECT_NEAR(loss.nll.item<double>(), 0.0, 1e-6);
+  loss.loss.backward();
   EXPECT_TRUE(at::isfinite(hidden.grad()).all().item<bool>());
 }
 
 TEST(Loss, WithoutGradientsItIsTheSameNumber) {
   const at::Tensor hidden = at::randn({300, 4}), weight = at::randn({10, 4}).requires_grad_();
   const at::Tensor labels = at::randint(10, {300}, at::kLong);
-  const double with = linear_cross_entropy(hidden, weight, labels, 0.1).smoothed.item<double>();
+  const double with =
+      linear_cross_entropy(hidden, weight, labels, {.smoothing = 0.1}).loss.item<double>();
   at::NoGradGuard no_grad;
-  const double without = linear_cross_entropy(hidden, weight, labels, 0.1).smoothed.item<double>();
+  const double without =
+      linear_cross_entropy(hidden, weight, labels, {.smoothing = 0.1}).loss.item<double>();
   EXPECT_EQ(with, without);
 }
 
 }  // namespace
-}  // namespace headwise::model
+}  // namespace headwise

@@ -1,0 +1,344 @@
+#include "csrc/ops/linear_cross_entropy.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+#include "csrc/kernels/linear_cross_entropy/params.h"
+#include "csrc/ops/launch.h"
+#include "csrc/ops/memory.h"
+#include "csrc/ops/refuse_gradient.h"
+
+namespace headwise {
+namespace ops {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct LossCall {
+  at::Tensor hidden, weight, labels;
+  LinearCrossEntropyOptions options;
+};
+
+/// loss, nll, and the gradients of hidden, weight and bias of the loss; (0) where not made.
+using LossResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using GradientTriple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+at::ScalarType sum_type(const at::Tensor& hidden) {
+  return hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+void check_type(const char* name, const at::Tensor& tensor, const at::Tensor& hidden) {
+  const at::ScalarType type = tensor.scalar_type();
+  const bool known =
+      type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
+  TORCH_CHECK_TYPE(known, "linear_cross_entropy: ", name, " is ", type,
+                   "; float32, bfloat16, float16 or float64 is needed");
+  TORCH_CHECK_TYPE((type == at::kDouble) == (hidden.scalar_type() == at::kDouble),
+                   "linear_cross_entropy: ", name, " is ", type, " and hidden ",
+                   hidden.scalar_type(), "; float64 goes with float64 alone");
+}
+
+void check_rows(const char* name, const at::Tensor& tensor, const c10::SymInt& count,
+                const char* letter) {
+  TORCH_CHECK_VALUE(tensor.dim() == 1 && tensor.sym_size(0) == count,
+                    "linear_cross_entropy: ", name, " has sizes ", tensor.sym_sizes(), "; (",
+                    letter, ") is needed with ", letter, " = ", count);
+}
+
+void check(const LossCall& call) {
+  const auto& [hidden, weight, labels, options] = call;
+  TORCH_CHECK_VALUE(hidden.dim() == 2 && weight.dim() == 2 &&
+                        hidden.sym_size(1) == weight.sym_size(1) && hidden.sym_size(1) > 0 &&
+                        weight.sym_size(0) > 0,
+                    "linear_cross_entropy: hidden (N, E) and weight (V, E) are needed, E and V at "
+                    "least 1; they have sizes ",
+                    hidden.sym_sizes(), " and ", weight.sym_sizes());
+  check_type("hidden", hidden, hidden);
+  check_type("weight", weight, hidden);
+  check_rows("labels", labels, hidden.sym_size(0), "N");
+  TORCH_CHECK_TYPE(labels.scalar_type() == at::kLong || labels.scalar_type() == at::kInt,
+                   "linear_cross_entropy: labels are ", labels.scalar_type(),
+                   "; int64 or int32 is needed");
+  if (options.bias.has_value()) {
+    check_type("bias", *options.bias, hidden);
+    check_rows("bias", *options.bias, weight.sym_size(0), "V");
+  }
+  if (options.row_weight.has_value()) {
+    check_type("row_weight", *options.row_weight, hidden);
+    check_rows("row_weight", *options.row_weight, hidden.sym_size(0), "N");
+    TORCH_CHECK_VALUE(
+        !options.row_weight->requires_grad(),
+        "linear_cross_entropy: row_weight requires a gradient and has none; detach it");
+  }
+  TORCH_CHECK_VALUE(options.smoothing >= 0 && options.smoothing <= 1,
+                    "linear_cross_entropy: smoothing is ", options.smoothing,
+                    "; a number from 0 to 1 is needed");
+}
+
+/// Labels as the kernel wants them: -1 leaves a row out.
+at::Tensor read_labels(const LossCall& call) {
+  at::Tensor labels = call.labels.to(at::kLong, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  auto* const label = labels.mutable_data_ptr<int64_t>();
+  const int64_t classes = call.weight.size(0);
+  for (int64_t n = 0; n < labels.size(0); ++n) {
+    if (label[n] == call.options.ignore_index) {
+      label[n] = -1;
+      continue;
+    }
+    TORCH_CHECK_INDEX(label[n] >= 0 && label[n] < classes,
+                      "linear_cross_entropy: the label of row ", n, " is ", label[n], "; 0 to ",
+                      classes - 1, " are classes and ", call.options.ignore_index,
+                      " (ignore_index) leaves a row out");
+  }
+  return labels;
+}
+
+/// Contiguous in the type of the sums, widths padded by zeros to whole vectors.
+at::Tensor prepared(const at::Tensor& tensor, at::ScalarType type, int64_t multiple) {
+  const at::Tensor numbers = tensor.to(type).contiguous();
+  const int64_t rest = numbers.size(-1) % multiple;
+  return rest == 0 ? numbers : at::constant_pad_nd(numbers, {0, multiple - rest});
+}
+
+at::Tensor room_like(const at::Tensor& tensor) {
+  return empty_kept(tensor.sizes(), tensor.strides(), tensor.scalar_type());
+}
+
+/// The gradient in the shape and type of what it belongs to.
+at::Tensor returned(const at::Tensor& gradient, const at::Tensor& of) {
+  return gradient.narrow(-1, 0, of.size(-1)).to(of.scalar_type()).contiguous();
+}
+
+at::Tensor nothing(const at::Tensor& like) { return at::empty({0}, like.options()); }
+
+template <typename C>
+LossResult forward_of(const LossCall& call, bool differentiate) {
+  constexpr at::ScalarType kType = std::is_same_v<C, double> ? at::kDouble : at::kFloat;
+  constexpr int64_t kMultiple = kernels::LinearCrossEntropyParams<C>::kWidthMultiple;
+  const auto& options = call.options;
+  const at::Tensor labels = read_labels(call);
+  const at::Tensor hidden = prepared(call.hidden, kType, kMultiple);
+  const at::Tensor weight = prepared(call.weight, kType, kMultiple);
+  const at::Tensor losses = empty_kept({2, hidden.size(0)}, {hidden.size(0), 1}, at::kDouble);
+  at::Tensor bias, row_weight;
+  kernels::LinearCrossEntropyParams<C> params;
+  params.rows = hidden.size(0);
+  params.width = hidden.size(1);
+  params.classes = weight.size(0);
+  params.hidden = hidden.const_data_ptr<C>();
+  params.weight = weight.const_data_ptr<C>();
+  params.labels = labels.const_data_ptr<int64_t>();
+  params.smoothing = options.smoothing;
+  params.loss = losses.mutable_data_ptr<double>();
+  params.nll = params.loss + params.rows;
+  if (options.bias.has_value()) {
+    bias = options.bias->to(kType).contiguous();
+    params.bias = bias.const_data_ptr<C>();
+  }
+  if (options.row_weight.has_value()) {
+    row_weight = options.row_weight->to(kType).contiguous();
+    params.row_weight = row_weight.const_data_ptr<C>();
+  }
+  at::Tensor hidden_gradient, weight_gradient, bias_gradient;
+  if (differentiate) {
+    hidden_gradient = room_like(hidden);
+    weight_gradient = room_like(weight);
+    if (bias.defined()) bias_gradient = room_like(bias);
+    if (params.rows == 0) {
+      weight_gradient.zero_();
+      if (bias.defined()) bias_gradient.zero_();
+    }
+    params.hidden_gradient = hidden_gradient.mutable_data_ptr<C>();
+    params.weight_gradient = weight_gradient.mutable_data_ptr<C>();
+    if (bias.defined()) params.bias_gradient = bias_gradient.mutable_data_ptr<C>();
+  }
+  if (params.rows != 0) run_on_threads(params);
+  const auto sum = [&](const double* from) {
+    return std::accumulate(from, from + params.rows, 0.0);
+  };
+  const auto scalar = [](double value, at::ScalarType type) {
+    return at::scalar_tensor(value, at::TensorOptions().dtype(type));
+  };
+  return {scalar(sum(params.loss), kType), scalar(sum(params.nll), at::kDouble),
+          differentiate ? returned(hidden_gradient, call.hidden) : nothing(call.hidden),
+          differentiate ? returned(weight_gradient, call.weight) : nothing(call.weight),
+          bias_gradient.defined() ? returned(bias_gradient, *options.bias) : nothing(call.weight)};
+}
+
+LossCall call_of(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
+                 const OptionalTensor& bias, const OptionalTensor& row_weight, double smoothing,
+                 int64_t ignore_index) {
+  return {hidden, weight, labels, {bias, row_weight, smoothing, ignore_index}};
+}
+
+LossResult forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
+                       const OptionalTensor& bias, const OptionalTensor& row_weight,
+                       double smoothing, int64_t ignore_index, bool differentiate) {
+  const LossCall call = call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index);
+  check(call);
+  return sum_type(hidden) == at::kDouble ? forward_of<double>(call, differentiate)
+                                         : forward_of<float>(call, differentiate);
+}
+
+LossResult forward_meta(const at::Tensor& hidden, const at::Tensor& weight,
+                        const at::Tensor& labels, const OptionalTensor& bias,
+                        const OptionalTensor& row_weight, double smoothing, int64_t ignore_index,
+                        bool differentiate) {
+  check(call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index));
+  const auto scalar = [&](at::ScalarType type) {
+    return at::empty_symint(c10::SymIntArrayRef{}, hidden.options().dtype(type));
+  };
+  const auto like = [&](const at::Tensor& tensor) {
+    return differentiate ? at::empty_symint(tensor.sym_sizes(), tensor.options()) : nothing(tensor);
+  };
+  return {scalar(sum_type(hidden)), scalar(at::kDouble), like(hidden), like(weight),
+          bias.has_value() ? like(*bias) : nothing(weight)};
+}
+
+GradientTriple backward_cpu(const at::Tensor& loss_gradient, const at::Tensor& hidden_gradient,
+                            const at::Tensor& weight_gradient, const at::Tensor& bias_gradient) {
+  return {hidden_gradient * loss_gradient, weight_gradient * loss_gradient,
+          bias_gradient * loss_gradient};
+}
+
+using ForwardSignature = LossResult(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                    const OptionalTensor&, const OptionalTensor&, double, int64_t,
+                                    bool);
+using BackwardSignature = GradientTriple(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                         const at::Tensor&);
+
+const auto& forward_op() {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("headwise::linear_cross_entropy_forward", "")
+                             .typed<ForwardSignature>();
+  return op;
+}
+const auto& backward_op() {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("headwise::linear_cross_entropy_backward", "")
+                             .typed<BackwardSignature>();
+  return op;
+}
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden,
+                               const at::Tensor& weight, const OptionalTensor& bias,
+                               const at::Tensor& labels, const OptionalTensor& row_weight,
+                               double smoothing, int64_t ignore_index, bool differentiate) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    auto [loss, nll, hidden_gradient, weight_gradient, bias_gradient] = forward_op().call(
+        hidden, weight, labels, bias, row_weight, smoothing, ignore_index, differentiate);
+    ctx->save_for_backward({hidden_gradient, weight_gradient, bias_gradient});
+    ctx->saved_data["has_bias"] = bias.has_value();
+    ctx->saved_data["differentiate"] = differentiate;
+    ctx->mark_non_differentiable({nll, hidden_gradient, weight_gradient, bias_gradient});
+    return {loss, nll, hidden_gradient, weight_gradient, bias_gradient};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    TORCH_CHECK(ctx->saved_data["differentiate"].toBool(),
+                "linear_cross_entropy_forward: called with differentiate false and differentiated");
+    const variable_list saved = ctx->get_saved_variables();
+    auto [hidden, weight, bias] = backward_op().call(gradients[0], saved[0], saved[1], saved[2]);
+    const at::Tensor none;
+    return {hidden, weight, ctx->saved_data["has_bias"].toBool() ? bias : none, none, none, none,
+            none,   none};
+  }
+};
+
+LossResult forward_autograd(const at::Tensor& hidden, const at::Tensor& weight,
+                            const at::Tensor& labels, const OptionalTensor& bias,
+                            const OptionalTensor& row_weight, double smoothing,
+                            int64_t ignore_index, bool differentiate) {
+  const variable_list result = LinearCrossEntropy::apply(hidden, weight, bias, labels, row_weight,
+                                                         smoothing, ignore_index, differentiate);
+  return {result[0], result[1], result[2], result[3], result[4]};
+}
+
+GradientTriple backward_autograd(const at::Tensor& loss_gradient, const at::Tensor& hidden_gradient,
+                                 const at::Tensor& weight_gradient,
+                                 const at::Tensor& bias_gradient) {
+  GradientTriple result;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    result = backward_op().call(loss_gradient, hidden_gradient, weight_gradient, bias_gradient);
+  }
+  refuse_gradient({std::get<0>(result), std::get<1>(result), std::get<2>(result)},
+                  "linear_cross_entropy: double backward is not supported, and the gradient of the "
+                  "loss was differentiated again",
+                  loss_gradient, hidden_gradient, weight_gradient, bias_gradient);
+  return result;
+}
+
+/// The public op: gradients are made where somebody may ask for them.
+std::tuple<at::Tensor, at::Tensor> loss_and_nll(const at::Tensor& hidden, const at::Tensor& weight,
+                                                const at::Tensor& labels,
+                                                const OptionalTensor& bias,
+                                                const OptionalTensor& row_weight, double smoothing,
+                                                int64_t ignore_index) {
+  const bool differentiate =
+      torch::autograd::compute_requires_grad(hidden, weight, bias.value_or(at::Tensor()));
+  auto result = forward_op().call(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
+                                  differentiate);
+  return {std::get<0>(result), std::get<1>(result)};
+}
+
+const char* const kArguments =
+    "(Tensor hidden, Tensor weight, Tensor labels, *, Tensor? bias=None, Tensor? row_weight=None, "
+    "float smoothing=0.0, int ignore_index=-100";
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(headwise, m) {
+  const auto define = [&](const std::string& schema) {
+    m.def(schema.c_str(), {at::Tag::pt2_compliant_tag});
+  };
+  define(std::string("linear_cross_entropy") + kArguments + ") -> (Tensor loss, Tensor nll)");
+  define(std::string("linear_cross_entropy_forward") + kArguments +
+         ", bool differentiate=False) -> (Tensor loss, Tensor nll, Tensor hidden_gradient, Tensor "
+         "weight_gradient, Tensor bias_gradient)");
+  define(
+      "linear_cross_entropy_backward(Tensor loss_gradient, Tensor hidden_gradient, Tensor "
+      "weight_gradient, Tensor bias_gradient) -> (Tensor, Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(headwise, CompositeImplicitAutograd, m) {
+  m.impl("linear_cross_entropy", TORCH_FN(loss_and_nll));
+}
+TORCH_LIBRARY_IMPL(headwise, CPU, m) {
+  m.impl("linear_cross_entropy_forward", TORCH_FN(forward_cpu));
+  m.impl("linear_cross_entropy_backward", TORCH_FN(backward_cpu));
+}
+TORCH_LIBRARY_IMPL(headwise, Meta, m) {
+  m.impl("linear_cross_entropy_forward", TORCH_FN(forward_meta));
+  m.impl("linear_cross_entropy_backward", TORCH_FN(backward_cpu));
+}
+TORCH_LIBRARY_IMPL(headwise, Autograd, m) {
+  m.impl("linear_cross_entropy_forward", TORCH_FN(forward_autograd));
+  m.impl("linear_cross_entropy_backward", TORCH_FN(backward_autograd));
+}
+
+}  // namespace ops
+
+LinearCrossEntropyResult linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
+                                              const at::Tensor& labels,
+                                              const LinearCrossEntropyOptions& options) {
+  auto [loss, nll] = ops::loss_and_nll(hidden, weight, labels, options.bias, options.row_weight,
+                                       options.smoothing, options.ignore_index);
+  return {loss, nll};
+}
+
+}  // namespace headwise

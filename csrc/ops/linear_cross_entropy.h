@@ -1,0 +1,35 @@
+// Output layer and cross-entropy as one op, for C++ callers; goes through the dispatcher. Glossary:
+// N rows, E width, V classes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace headwise {
+
+struct LinearCrossEntropyOptions {
+  std::optional<at::Tensor> bias;        // (V), added to the scores; differentiable
+  std::optional<at::Tensor> row_weight;  // (N), factors of the rows' losses; no gradient
+  double smoothing =
+      0.0;  // 0 <= smoothing <= 1, spread evenly over all V classes (Szegedy et al. 2016)
+  int64_t ignore_index = -100;  // rows with this label are left out
+};
+
+struct LinearCrossEntropyResult {
+  at::Tensor loss;  // 0-dim float32 (float64 for float64): sum over rows of (1 - e) nll + e (mean
+                    // over classes of -log p); differentiable once
+  at::Tensor nll;   // 0-dim float64: sum over rows of -log p of the label; no gradient
+};
+
+/// softmax cross-entropy of hidden (N, E) weight (V, E)^T + bias against labels (N) int64. The N x
+/// V scores never exist at once: a chunk's gradients are made right after its scores, and backward
+/// only scales them. float32, bfloat16, float16 (sums in float32; hidden and weight may differ) or
+/// float64. The same bits for every number of threads.
+/// @throws c10::Error naming the argument, what came and what is required.
+LinearCrossEntropyResult linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
+                                              const at::Tensor& labels,
+                                              const LinearCrossEntropyOptions& options = {});
+
+}  // namespace headwise

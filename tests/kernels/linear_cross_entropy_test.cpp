@@ -1,0 +1,259 @@
+// The fused loss against float64 loops, on every instruction set of the machine.
+#include "csrc/kernels/linear_cross_entropy/params.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "csrc/kernels/cpu/instruction_set.h"
+#include "tests/kernels/error_rule.h"
+#include "tests/kernels/run_plan.h"
+
+namespace headwise::testing {
+namespace {
+
+struct LossCase {
+  int64_t rows, width, classes;
+  bool has_bias, has_weights;
+  double smoothing, spread;  // of the scores, about
+};
+
+/// Everything one run reads and writes, in type C.
+template <typename C>
+struct LossRun {
+  std::vector<C> hidden, weight, bias, row_weight;
+  std::vector<int64_t> labels;
+  std::vector<double> loss, nll;
+  std::vector<C> hidden_gradient, weight_gradient, bias_gradient;
+
+  explicit LossRun(const LossCase& c)
+      : loss(c.rows, -7),
+        nll(c.rows, -7),
+        hidden_gradient(c.rows * c.width, C(-7)),
+        weight_gradient(c.classes * c.width, C(-7)),
+        bias_gradient(c.classes, C(-7)) {
+    Random random{c.rows, c.width, c.classes};
+    const double scale = c.spread / std::sqrt(static_cast<double>(c.width));
+    for (int64_t i = 0; i < c.rows * c.width; ++i) hidden.push_back(C(random.normal()));
+    for (int64_t i = 0; i < c.classes * c.width; ++i) weight.push_back(C(random.normal() * scale));
+    for (int64_t i = 0; i < c.classes; ++i) bias.push_back(C(random.normal()));
+    for (int64_t i = 0; i < c.rows; ++i) {
+      row_weight.push_back(random.chance(10) ? C{0} : C(random.uniform() * 2));
+      labels.push_back(random.chance(10) ? -1 : random.below(c.classes));
+    }
+  }
+
+  kernels::LinearCrossEntropyParams<C> params(const LossCase& c, bool differentiate = true) {
+    kernels::LinearCrossEntropyParams<C> p;
+    p.rows = c.rows;
+    p.width = c.width;
+    p.classes = c.classes;
+    p.hidden = hidden.data();
+    p.weight = weight.data();
+    p.labels = labels.data();
+    p.bias = c.has_bias ? bias.data() : nullptr;
+    p.row_weight = c.has_weights ? row_weight.data() : nullptr;
+    p.smoothing = c.smoothing;
+    p.loss = loss.data();
+    p.nll = nll.data();
+    if (!differentiate) return p;
+    p.hidden_gradient = hidden_gradient.data();
+    p.weight_gradient = weight_gradient.data();
+    p.bias_gradient = c.has_bias ? bias_gradient.data() : nullptr;
+    return p;
+  }
+};
+
+/// The plain formula, all scores of a row at once, computed in `Sum`, on the numbers of a run.
+template <typename Sum, typename C>
+struct PlainLoss {
+  std::vector<double> loss, nll;
+  std::vector<Sum> hidden_gradient, weight_gradient, bias_gradient;
+
+  PlainLoss(const LossCase& c, const LossRun<C>& run)
+      : loss(c.rows),
+        nll(c.rows),
+        hidden_gradient(c.rows * c.width),
+        weight_gradient(c.classes * c.width),
+        bias_gradient(c.classes) {
+    for (int64_t n = 0; n < c.rows; ++n) {
+      const Sum factor = run.labels[n] < 0 ? Sum{0}
+                         : c.has_weights   ? static_cast<Sum>(run.row_weight[n])
+                                           : Sum{1};
+      if (factor != 0) add_row(c, run, n, factor);
+    }
+  }
+
+ private:
+  void add_row(const LossCase& c, const LossRun<C>& run, int64_t n, Sum factor) {
+    const C* h = run.hidden.data() + n * c.width;
+    std::vector<Sum> scores(c.classes);
+    for (int64_t v = 0; v < c.classes; ++v) {
+      const C* w = run.weight.data() + v * c.width;
+      for (int64_t i = 0; i < c.width; ++i) scores[v] += Sum(h[i]) * Sum(w[i]);
+      if (c.has_bias) scores[v] += Sum(run.bias[v]);
+    }
+    const Sum top = *std::max_element(scores.begin(), scores.end());
+    Sum total = 0, mean = 0;
+    for (const Sum x : scores) total += std::exp(x - top), mean += x / Sum(c.classes);
+    const Sum log_sum = top + std::log(total), smoothing = static_cast<Sum>(c.smoothing);
+    const Sum own = log_sum - scores[run.labels[n]];
+    nll[n] = static_cast<double>(factor * own);
+    loss[n] = static_cast<double>(factor * ((1 - smoothing) * own + smoothing * (log_sum - mean)));
+    for (int64_t v = 0; v < c.classes; ++v) {
+      Sum d = std::exp(scores[v] - log_sum) - smoothing / Sum(c.classes);
+      if (v == run.labels[n]) d -= 1 - smoothing;
+      d *= factor;
+      bias_gradient[v] += d;
+      for (int64_t i = 0; i < c.width; ++i) {
+        hidden_gradient[n * c.width + i] += d * Sum(run.weight[v * c.width + i]);
+        weight_gradient[v * c.width + i] += d * Sum(h[i]);
+      }
+    }
+  }
+};
+
+template <typename A, typename B, typename P>
+void expect_as_exact(const std::vector<A>& ours, const std::vector<B>& exact,
+                     const std::vector<P>& plain, const std::string& what, double epsilon) {
+  ErrorSize error, plain_error;
+  double largest = 4;  // of the terms: a difference of them may be 0
+  for (size_t i = 0; i < ours.size(); ++i) {
+    ASSERT_FALSE(std::isnan(static_cast<double>(ours[i]))) << what << " " << i;
+    error.add(static_cast<double>(ours[i]) - static_cast<double>(exact[i]));
+    plain_error.add(static_cast<double>(plain[i]) - static_cast<double>(exact[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(exact[i])));
+  }
+  expect_within(error, plain_error, {4, 2}, 2 * epsilon * largest, what);
+}
+
+template <typename C>
+void check_case(const LossCase& c) {
+  SCOPED_TRACE(::testing::Message() << c.rows << " x " << c.width << " x " << c.classes << ", bias "
+                                    << c.has_bias << ", weights " << c.has_weights << ", smoothing "
+                                    << c.smoothing << ", spread " << c.spread);
+  LossRun<C> run(c);
+  run_plan(run.params(c), Order::kShuffled);
+  const PlainLoss<long double, C> exact(c, run);
+  const PlainLoss<C, C> plain(c, run);
+  const double epsilon = kEpsilon<C>;
+  expect_as_exact(run.loss, exact.loss, plain.loss, "loss", epsilon);
+  expect_as_exact(run.nll, exact.nll, plain.nll, "nll", epsilon);
+  expect_as_exact(run.hidden_gradient, exact.hidden_gradient, plain.hidden_gradient,
+                  "gradient of hidden", epsilon);
+  expect_as_exact(run.weight_gradient, exact.weight_gradient, plain.weight_gradient,
+                  "gradient of weight", epsilon);
+  if (c.has_bias) {
+    expect_as_exact(run.bias_gradient, exact.bias_gradient, plain.bias_gradient, "gradient of bias",
+                    epsilon);
+  }
+}
+
+class LinearCrossEntropy : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { kernels::cpu::use_instruction_set(GetParam()); }
+  void TearDown() override { kernels::cpu::use_instruction_set(""); }
+};
+
+TEST_P(LinearCrossEntropy, EqualsPlainLoops) {
+  // Around the rows of an item (36), the panel (64) and the tile (512) of classes, and one of each.
+  for (const auto& [rows, width, classes] : std::vector<std::array<int64_t, 3>>{{1, 16, 1},
+                                                                                {1, 16, 2},
+                                                                                {35, 16, 63},
+                                                                                {36, 32, 64},
+                                                                                {37, 48, 65},
+                                                                                {40, 16, 511},
+                                                                                {73, 32, 512},
+                                                                                {5, 16, 513},
+                                                                                {80, 128, 1030},
+                                                                                {600, 16, 130}}) {
+    for (const bool extras : {false, true}) {
+      check_case<float>({rows, width, classes, extras, extras, extras ? 0.1 : 0.0, 2});
+      check_case<double>({rows, width, classes, extras, !extras, extras ? 0.0 : 0.3, 2});
+    }
+  }
+}
+
+TEST_P(LinearCrossEntropy, RandomShapes) {
+  Random random{20261130};
+  for (int n = 0; n < 60; ++n) {
+    const LossCase c{1 + random.below(120),
+                     16 * (1 + random.below(6)),
+                     1 + random.below(700),
+                     random.chance(50),
+                     random.chance(50),
+                     random.chance(50) ? random.uniform() : 0.0,
+                     random.chance(20) ? 60.0 : 3.0};
+    check_case<float>(c);
+    if (n % 4 == 0) check_case<double>(c);
+  }
+}
+
+TEST_P(LinearCrossEntropy, SeveralChunksOfRowsAddUp) {
+  check_case<float>({1300, 16, 70, true, true, 0.1, 2});  // chunks of 576
+}
+
+TEST_P(LinearCrossEntropy, ScoresThatGrowFromTileToTile) {
+  LossCase c{3, 16, 2000, true, false, 0.1, 1};
+  LossRun<float> run(c);
+  for (int64_t v = 0; v < c.classes; ++v) run.bias[v] = static_cast<float>(v) * 0.1f;
+  run.labels = {0, 1999, 700};
+  run_plan(run.params(c));
+  const PlainLoss<long double, float> exact(c, run);
+  for (int64_t n = 0; n < c.rows; ++n) {
+    EXPECT_NEAR(run.loss[n], exact.loss[n], 1e-6 * exact.loss[n]);
+  }
+  for (int64_t i = 0; i < c.rows * c.width; ++i) {
+    EXPECT_NEAR(run.hidden_gradient[i], static_cast<double>(exact.hidden_gradient[i]), 2e-6);
+  }
+}
+
+TEST_P(LinearCrossEntropy, OrderOfItemsAndGradientsChangeNoBit) {
+  const LossCase c{150, 32, 1100, true, true, 0.1, 3};
+  LossRun<float> forwards(c), shuffled(c), without(c);
+  run_plan(forwards.params(c), Order::kForwards, Rubbish::kZero);
+  run_plan(shuffled.params(c), Order::kShuffled, Rubbish::kNumbers);
+  run_plan(without.params(c, /*differentiate=*/false));
+  EXPECT_EQ(forwards.loss, shuffled.loss);
+  EXPECT_EQ(forwards.hidden_gradient, shuffled.hidden_gradient);
+  EXPECT_EQ(forwards.weight_gradient, shuffled.weight_gradient);
+  EXPECT_EQ(forwards.bias_gradient, shuffled.bias_gradient);
+  EXPECT_EQ(forwards.loss, without.loss);
+  EXPECT_EQ(forwards.nll, without.nll);
+}
+
+TEST_P(LinearCrossEntropy, ARowLeftOutGivesNothingEvenIfItIsNaN) {
+  const LossCase c{40, 16, 100, false, false, 0.1, 2};
+  LossRun<float> run(c), clean(c);
+  for (auto* r : {&run, &clean}) {
+    r->labels[7] = -1;
+    std::fill_n(r->hidden.begin() + 7 * c.width, c.width, 0.0f);
+  }
+  run.hidden[7 * c.width] = std::numeric_limits<float>::quiet_NaN();
+  run_plan(run.params(c));
+  run_plan(clean.params(c));
+  EXPECT_EQ(run.loss, clean.loss);
+  EXPECT_EQ(run.hidden_gradient, clean.hidden_gradient);
+  EXPECT_EQ(run.weight_gradient, clean.weight_gradient);
+  EXPECT_EQ(run.loss[7], 0);
+}
+
+TEST_P(LinearCrossEntropy, NaNReachesItsOwnRowsLoss) {
+  const LossCase c{40, 16, 100, false, false, 0.1, 2};
+  LossRun<float> run(c);
+  run.labels[7] = 3;
+  run.hidden[7 * c.width] = std::numeric_limits<float>::quiet_NaN();
+  run_plan(run.params(c));
+  EXPECT_TRUE(std::isnan(run.loss[7]));
+  EXPECT_FALSE(std::isnan(run.loss[8]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, LinearCrossEntropy,
+                         ::testing::ValuesIn(kernels::cpu::instruction_sets()));
+
+}  // namespace
+}  // namespace headwise::testing
