@@ -15,18 +15,12 @@ def _thread_counts(text: str) -> list[int]:
     return counts
 
 
-def _add_attention(commands: argparse._SubParsersAction) -> None:
-    command = commands.add_parser(
-        "attention", help="the attention op against torch's scaled_dot_product_attention"
-    )
+def _add_common(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--case", default="", metavar="TEXT", help="only cases whose name contains this")
-    add("--list", action="store_true", help="name the cases and stop")
     add("--threads", type=_thread_counts, default=[1], metavar="N[,N]", help="default: 1")
     add("--repeats", type=int, default=7, metavar="N", help="readings a side (at least 5)")
-    add("--quick", action="store_true", help="5 short readings: for tuning, not for claims")
     add("--json", type=Path, metavar="FILE", help="write everything measured")
-    add("--peer", metavar="PYTHON", help="interpreter whose torch is compared with")
     add("--target", choices=sorted(TARGETS), help="hold both sides to this instruction set")
     add(
         "--allocator",
@@ -40,8 +34,27 @@ def _add_attention(commands: argparse._SubParsersAction) -> None:
         default="wall",
         help="cpu: processor time of one thread, for tuning on a busy machine",
     )
+
+
+def _add_attention(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser(
+        "attention", help="the attention op against torch's scaled_dot_product_attention"
+    )
+    _add_common(command)
+    add = command.add_argument
+    add("--list", action="store_true", help="name the cases and stop")
+    add("--quick", action="store_true", help="5 short readings: for tuning, not for claims")
+    add("--peer", metavar="PYTHON", help="interpreter whose torch is compared with")
     add("--memory", action="store_true", help="peak extra memory instead of time")
     add("--length", type=int, default=16384, metavar="T", help="of --memory")
+
+
+def _add_loss(commands: argparse._SubParsersAction) -> None:
+    _add_common(
+        commands.add_parser(
+            "loss", help="the fused output layer and cross-entropy against torch's, whole scores"
+        )
+    )
 
 
 def main() -> int:
@@ -49,21 +62,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     _add_attention(commands)
+    _add_loss(commands)
     options = parser.parse_args()
     if options.repeats < 5:
         parser.error(f"--repeats {options.repeats}: at least 5 are needed for a spread")
     if options.clock == "cpu" and options.threads != [1]:
         parser.error("--clock cpu adds up what all threads take: it needs --threads 1")
-    if options.peer and options.memory:
+    if options.command == "attention" and options.peer and options.memory:
         parser.error(
             "--memory measures this interpreter's torch; start it with PYTHON=FILE instead"
         )
     if options.target or options.allocator == "tuned":
         restart_with(options.target, options.allocator == "tuned")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # no word about accelerators not found
-    from bench import attention
+    from bench import attention, loss
 
-    return attention.run(options)
+    return {"attention": attention, "loss": loss}[options.command].run(options)
 
 
 if __name__ == "__main__":

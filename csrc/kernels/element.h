@@ -30,6 +30,21 @@ inline constexpr ElementType kElementType<BFloat16> = ElementType::kBFloat16;
 template <>
 inline constexpr ElementType kElementType<Half> = ElementType::kHalf;
 
+/// act(T{}) with T the number type that is named.
+template <typename Act>
+void visit(ElementType type, const Act& act) {
+  switch (type) {
+    case ElementType::kFloat:
+      return act(float{});
+    case ElementType::kDouble:
+      return act(double{});
+    case ElementType::kBFloat16:
+      return act(BFloat16{});
+    case ElementType::kHalf:
+      return act(Half{});
+  }
+}
+
 HEADWISE_HOST_DEVICE inline float float_from_bits(uint32_t bits) {
   float x;
   std::memcpy(&x, &bits, sizeof x);

@@ -83,8 +83,8 @@ void check(const LossCall& call) {
         !options.row_weight->requires_grad(),
         "linear_cross_entropy: row_weight requires a gradient and has none; detach it");
   }
-  TORCH_CHECK_VALUE(options.smoothing >= 0 && options.smoothing <= 1,
-                    "linear_cross_entropy: smoothing is ", options.smoothing,
+  TORCH_CHECK_VALUE(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+                    "linear_cross_entropy: label_smoothing is ", options.label_smoothing,
                     "; a number from 0 to 1 is needed");
 }
 
@@ -141,7 +141,7 @@ LossResult forward_of(const LossCall& call, bool differentiate) {
   params.hidden = hidden.const_data_ptr<C>();
   params.weight = weight.const_data_ptr<C>();
   params.labels = labels.const_data_ptr<int64_t>();
-  params.smoothing = options.smoothing;
+  params.smoothing = options.label_smoothing;
   params.loss = losses.mutable_data_ptr<double>();
   params.nll = params.loss + params.rows;
   if (options.bias.has_value()) {
@@ -298,7 +298,7 @@ std::tuple<at::Tensor, at::Tensor> loss_and_nll(const at::Tensor& hidden, const 
 
 const char* const kArguments =
     "(Tensor hidden, Tensor weight, Tensor labels, *, Tensor? bias=None, Tensor? row_weight=None, "
-    "float smoothing=0.0, int ignore_index=-100";
+    "float label_smoothing=0.0, int ignore_index=-100";
 
 }  // namespace
 
@@ -337,7 +337,7 @@ LinearCrossEntropyResult linear_cross_entropy(const at::Tensor& hidden, const at
                                               const at::Tensor& labels,
                                               const LinearCrossEntropyOptions& options) {
   auto [loss, nll] = ops::loss_and_nll(hidden, weight, labels, options.bias, options.row_weight,
-                                       options.smoothing, options.ignore_index);
+                                       options.label_smoothing, options.ignore_index);
   return {loss, nll};
 }
 

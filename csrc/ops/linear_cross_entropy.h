@@ -12,14 +12,14 @@ namespace headwise {
 struct LinearCrossEntropyOptions {
   std::optional<at::Tensor> bias;        // (V), added to the scores; differentiable
   std::optional<at::Tensor> row_weight;  // (N), factors of the rows' losses; no gradient
-  double smoothing =
-      0.0;  // 0 <= smoothing <= 1, spread evenly over all V classes (Szegedy et al. 2016)
+  /// Share of the target that is spread evenly over all V classes, 0 to 1 (Szegedy et al. 2016).
+  double label_smoothing = 0.0;
   int64_t ignore_index = -100;  // rows with this label are left out
 };
 
 struct LinearCrossEntropyResult {
-  at::Tensor loss;  // 0-dim float32 (float64 for float64): sum over rows of (1 - e) nll + e (mean
-                    // over classes of -log p); differentiable once
+  at::Tensor loss;  // 0-dim float32 (float64 for float64): sum over rows of (1 - s) nll + s (mean
+                    // over classes of -log p), s the smoothing; differentiable once
   at::Tensor nll;   // 0-dim float64: sum over rows of -log p of the label; no gradient
 };
 

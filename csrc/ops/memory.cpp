@@ -89,7 +89,7 @@ class Allocator final : public c10::Allocator {
     const size_t size = size_class(bytes);
     Block block = kept_blocks().take(size);
     if (block.data == nullptr) block = {c10::alloc_cpu(size), size};
-    c10::profiledCPUMemoryReporter().New(block.data, size);
+    c10::profiledCPUMemoryReporter().New(block.data, bytes);
     return {block.data, new Block(block), &give_back, at::Device(at::kCPU)};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override {

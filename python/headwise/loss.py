@@ -68,7 +68,7 @@ def linear_cross_entropy(
         labels,
         bias=bias,
         row_weight=weights,
-        smoothing=label_smoothing,
+        label_smoothing=label_smoothing,
         ignore_index=ignore_index,
     )
     if reduction == "sum":

@@ -51,7 +51,7 @@ CorpusLoss corpus_loss(model::Transformer& model, const data::EncodedCorpus& cor
                  [&](const data::Batch& batch, const std::vector<int64_t>&) {
                    const LinearCrossEntropyResult loss =
                        linear_cross_entropy(hidden_states(model, batch), model->output_weight(),
-                                            labels_of(batch), {.smoothing = smoothing});
+                                            labels_of(batch), {.label_smoothing = smoothing});
                    total.nll += loss.nll.item<double>();
                    total.smoothed += loss.loss.item<double>();
                    total.labels += int64_t(batch.labels.size());

@@ -142,7 +142,7 @@ bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, io::
                                             model->encode(evaluate::tensors_of(batch.source)));
     const LinearCrossEntropyResult loss =
         linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(batch),
-                             {.smoothing = config_.train.label_smoothing});
+                             {.label_smoothing = config_.train.label_smoothing});
     const double smoothed = loss.loss.item<double>();
     if (!std::isfinite(smoothed)) return false;
     (loss.loss / double(sums.labels)).backward();

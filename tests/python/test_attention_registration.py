@@ -94,7 +94,7 @@ def test_defaults_of_python_and_schema_agree():
         parameters = inspect.signature(getattr(headwise, name)).parameters
         schema = getattr(torch.ops.headwise, name).default._schema
         arguments = {argument.name: argument for argument in schema.arguments}
-        assert set(parameters) - {"return_lse"} == set(arguments)
+        assert set(parameters) - {"return_lse", "reduction"} == set(arguments)
         for key, argument in arguments.items():
             if argument.has_default_value():
                 assert parameters[key].default == argument.default_value, (name, key)

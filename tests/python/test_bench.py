@@ -13,7 +13,7 @@ import headwise
 import pytest
 import torch
 
-from bench import ours, sdpa
+from bench import loss, ours, sdpa
 from bench.cases import CASES, Case, Demand
 from bench.compare import Measured, RefusedError, Sides, compare, largest_difference
 from bench.inputs import Inputs
@@ -222,6 +222,14 @@ def test_build_times_are_those_of_the_last_build(tmp_path):
     )
     assert kernel_build_times(tmp_path) == {"forward.cpp": 2.5}
     assert kernel_build_times(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_both_sides_of_the_loss_compute_the_same(smoothing):
+    case = loss.LossCase("small", 50, 16, 90, smoothing)
+    ours, eager = (loss.gradients_of(side(case), case)() for side in (loss.ours, loss.eager))
+    for a, b in zip(ours, eager, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_gradcheck_and_opcheck() -> None:
 
     assert torch.autograd.gradcheck(loss, (hidden, weight, bias))
     op = torch.ops.headwise.linear_cross_entropy.default
-    torch.library.opcheck(op, (hidden, weight, labels), {"bias": bias, "smoothing": 0.1})
+    torch.library.opcheck(op, (hidden, weight, labels), {"bias": bias, "label_smoothing": 0.1})
     forward = torch.ops.headwise.linear_cross_entropy_forward.default
     torch.library.opcheck(forward, (hidden, weight, labels), {"differentiate": True})
 
@@ -166,7 +166,7 @@ def test_scores_are_never_all_in_memory() -> None:
         ({"label": -1}, IndexError, "label of row 2 is -1"),
         ({"width": 3}, ValueError, r"hidden \(N, E\) and weight \(V, E\)"),
         ({"weight_dtype": torch.float32}, TypeError, "float64 goes with float64 alone"),
-        ({"label_smoothing": 1.5}, ValueError, "smoothing is 1.5"),
+        ({"label_smoothing": 1.5}, ValueError, "label_smoothing is 1.5"),
         ({"reduction": "none"}, ValueError, 'reduction is \'none\'; "mean" or "sum"'),
         ({"labels_dtype": torch.float32}, TypeError, "int64 or int32"),
         ({"rows": 5}, ValueError, "labels need all sizes of hidden but the last"),

@@ -24,7 +24,7 @@ TEST_P(LossOf, EqualsTorchsInValueAndGradient) {
 
   const at::Tensor hidden_a = leaf(hidden), weight_a = leaf(weight);
   const LinearCrossEntropyResult loss =
-      linear_cross_entropy(hidden_a, weight_a, labels, {.smoothing = smoothing});
+      linear_cross_entropy(hidden_a, weight_a, labels, {.label_smoothing = smoothing});
   (loss.loss * 0.25).backward();
 
   const at::Tensor hidden_b = leaf(hidden), weight_b = leaf(weight);
@@ -60,10 +60,10 @@ TEST(Loss, WithoutGradientsItIsTheSameNumber) {
   const at::Tensor hidden = at::randn({300, 4}), weight = at::randn({10, 4}).requires_grad_();
   const at::Tensor labels = at::randint(10, {300}, at::kLong);
   const double with =
-      linear_cross_entropy(hidden, weight, labels, {.smoothing = 0.1}).loss.item<double>();
+      linear_cross_entropy(hidden, weight, labels, {.label_smoothing = 0.1}).loss.item<double>();
   at::NoGradGuard no_grad;
   const double without =
-      linear_cross_entropy(hidden, weight, labels, {.smoothing = 0.1}).loss.item<double>();
+      linear_cross_entropy(hidden, weight, labels, {.label_smoothing = 0.1}).loss.item<double>();
   EXPECT_EQ(with, without);
 }
 

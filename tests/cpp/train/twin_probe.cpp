@@ -36,8 +36,9 @@ void probe(char** arguments) {
   const at::Tensor hidden = model->decode(evaluate::tensors_of(batch.target),
                                           model->encode(evaluate::tensors_of(batch.source)));
   const at::Tensor labels = evaluate::labels_of(batch);
-  const LinearCrossEntropyResult loss = linear_cross_entropy(
-      hidden, model->output_weight(), labels, {.smoothing = loaded.config.train.label_smoothing});
+  const LinearCrossEntropyResult loss =
+      linear_cross_entropy(hidden, model->output_weight(), labels,
+                           {.label_smoothing = loaded.config.train.label_smoothing});
   (loss.loss / double(labels.numel())).backward();
 
   io::Tensors results = {{"source_tokens", evaluate::tensors_of(batch.source).tokens},

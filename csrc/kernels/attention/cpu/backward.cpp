@@ -301,16 +301,10 @@ void backward_of(const void* erased, size_t phase, int64_t item, const Memory& m
 
 void run_backward(ElementType type, const void* params, size_t phase, int64_t item,
                   const Memory& memory) {
-  switch (type) {
-    case ElementType::kFloat:
-      return backward_of<float>(params, phase, item, memory);
-    case ElementType::kDouble:
-      return backward_of<double>(params, phase, item, memory);
-    case ElementType::kBFloat16:
-      return backward_of<BFloat16>(params, phase, item, memory);
-    case ElementType::kHalf:
-      return backward_of<Half>(params, phase, item, memory);
-  }
+  visit(type, [&](auto number) {
+    using T = decltype(number);
+    backward_of<T>(params, phase, item, memory);
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -340,16 +340,10 @@ void forward_of(const void* erased, size_t phase, int64_t item, const Memory& me
 
 void run_forward(ElementType type, const void* params, size_t phase, int64_t item,
                  const Memory& memory) {
-  switch (type) {
-    case ElementType::kFloat:
-      return forward_of<float>(params, phase, item, memory);
-    case ElementType::kDouble:
-      return forward_of<double>(params, phase, item, memory);
-    case ElementType::kBFloat16:
-      return forward_of<BFloat16>(params, phase, item, memory);
-    case ElementType::kHalf:
-      return forward_of<Half>(params, phase, item, memory);
-  }
+  visit(type, [&](auto number) {
+    using T = decltype(number);
+    forward_of<T>(params, phase, item, memory);
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -280,23 +280,10 @@ class StatisticsItem {
 };
 
 void run_statistics(ElementType type, const void* params, int64_t item, const Memory& memory) {
-  switch (type) {
-    case ElementType::kFloat:
-      return StatisticsItem<float>(*static_cast<const StatisticsParams<float>*>(params), item,
-                                   memory)
-          .run();
-    case ElementType::kDouble:
-      return StatisticsItem<double>(*static_cast<const StatisticsParams<double>*>(params), item,
-                                    memory)
-          .run();
-    case ElementType::kBFloat16:
-      return StatisticsItem<BFloat16>(*static_cast<const StatisticsParams<BFloat16>*>(params), item,
-                                      memory)
-          .run();
-    case ElementType::kHalf:
-      return StatisticsItem<Half>(*static_cast<const StatisticsParams<Half>*>(params), item, memory)
-          .run();
-  }
+  visit(type, [&](auto number) {
+    using T = decltype(number);
+    StatisticsItem<T>(*static_cast<const StatisticsParams<T>*>(params), item, memory).run();
+  });
 }
 
 }  // namespace HWY_NAMESPACE

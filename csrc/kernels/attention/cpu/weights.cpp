@@ -115,16 +115,10 @@ void weights_of(const void* params, int64_t item, const Memory& memory) {
 }
 
 void run_weights(ElementType type, const void* params, int64_t item, const Memory& memory) {
-  switch (type) {
-    case ElementType::kFloat:
-      return weights_of<float>(params, item, memory);
-    case ElementType::kDouble:
-      return weights_of<double>(params, item, memory);
-    case ElementType::kBFloat16:
-      return weights_of<BFloat16>(params, item, memory);
-    case ElementType::kHalf:
-      return weights_of<Half>(params, item, memory);
-  }
+  visit(type, [&](auto number) {
+    using T = decltype(number);
+    weights_of<T>(params, item, memory);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
