@@ -4,11 +4,15 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace headwise::ops {
@@ -27,10 +31,18 @@ size_t size_class(size_t bytes) {
 }
 
 size_t limit_from_environment() {
-  constexpr size_t kMebibyte = size_t{1} << 20;
+  constexpr size_t kMebibyte = size_t{1} << 20, kDefault = 64;
   const char* text = std::getenv("HEADWISE_KEPT_MEMORY");
-  if (text == nullptr) return 64 * kMebibyte;
-  return static_cast<size_t>(std::max(0L, std::strtol(text, nullptr, 10))) * kMebibyte;
+  if (text == nullptr) return kDefault * kMebibyte;
+  const std::string_view given = text;
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(given.begin(), given.end(), number);
+  if (error == std::errc() && end == given.end() && number < (size_t{1} << 40)) {
+    return number * kMebibyte;
+  }
+  TORCH_WARN("headwise: HEADWISE_KEPT_MEMORY is \"", given, "\"; a whole number of MiB is needed, ",
+             kDefault, " are used");
+  return kDefault * kMebibyte;
 }
 
 class KeptBlocks {

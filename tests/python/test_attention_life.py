@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -189,3 +190,32 @@ def test_threads_of_python_train_side_by_side():
     for i in range(1, 4):
         for a, b in zip(results[0], results[i], strict=True):
             close(a, b)
+
+
+@pytest.mark.parametrize(
+    ("given", "warning"),
+    [("0", ""), ("32", ""), ("lots", 'HEADWISE_KEPT_MEMORY is "lots"; a whole number of MiB')],
+)
+def test_kept_memory_is_set_by_a_variable_and_nonsense_is_named(given, warning):
+    program = """
+import torch, headwise
+q = torch.randn(4, 8, 256, 64)
+first = headwise.attention(q, q, q)
+address = first.data_ptr()
+expected = first.sum().item()
+del first
+again = headwise.attention(q, q, q)
+print(again.data_ptr() == address, again.sum().item() == expected)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "HEADWISE_KEPT_MEMORY": given, "MALLOC_MMAP_THRESHOLD_": "65536"},
+    )
+    found, right = run.stdout.split()
+    assert right == "True"
+    if given != "0":  # without it the system may give the same address again
+        assert found == "True"
+    assert (warning in run.stderr) if warning else "HEADWISE" not in run.stderr
