@@ -55,6 +55,7 @@ class LossItem {
     count_ = std::min(Layout::kRows, chunk_rows_ - first_);
     if (count_ <= 0) return;
     average_weights();
+    mean_bias_ = mean_bias();
     std::fill_n(scratch_.sums, count_ * in_.width, C{0});
     std::fill_n(largest_, count_, -std::numeric_limits<C>::infinity());
     std::fill_n(sum_, count_, C{0});
@@ -224,7 +225,7 @@ class LossItem {
     const double log_sum =
         static_cast<double>(largest_[r]) + std::log(static_cast<double>(sum_[r]));
     const double nll = log_sum - static_cast<double>(label_score_[r]);
-    double average = mean_bias();
+    double average = mean_bias_;
     const C* from = hidden(first_ + r);
     for (int64_t i = 0; i < in_.width; ++i)
       average += static_cast<double>(from[i]) * scratch_.mean[i];
@@ -310,6 +311,7 @@ class LossItem {
   const LossLayout<C> layout_;
   const LossWorkspace<C> work_;
   const LossScratch<C> scratch_;
+  double mean_bias_ = 0;
   int64_t chunk_ = 0, chunk_rows_ = 0;  // first row, and how many
   int64_t first_ = 0, count_ = 0;       // rows of the item, from the chunk's first
   C largest_[Layout::kRows], sum_[Layout::kRows], label_score_[Layout::kRows];
