@@ -13,6 +13,9 @@ using config::ModelConfig;
 constexpr int64_t kFloat = 4;  // bytes
 // Of scores that exist at once (csrc/kernels/linear_cross_entropy/cpu/layout.h).
 constexpr int64_t kLossBytes = int64_t{16} << 20, kLeastLossRows = 36, kMostLossRows = 576;
+// Of memory that the ops keep for later results (csrc/ops/memory.cpp), at most. Batches differ in
+// size, so that what is kept is seldom what the next one needs.
+constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
 int64_t attention_parameters(const ModelConfig& model, const AttentionShape& shape) {
   const int64_t query = shape.heads * shape.head_width, key = shape.kv_heads * shape.head_width;
@@ -74,6 +77,23 @@ int64_t backward_floats(const ModelConfig& model, const BatchSize& batch) {
   return (batch.source_tokens + batch.target_tokens) * (2 * model.feed_forward + 5 * model.width);
 }
 
+/// Results and gradients of all attentions of an update.
+int64_t attention_result_floats(const ModelConfig& model, const BatchSize& batch) {
+  const auto of = [](const AttentionShape& shape, int64_t queries, int64_t keys) {
+    return queries * query_side_floats(shape) + keys * key_side_floats(shape);
+  };
+  const int64_t source = batch.source_tokens, target = batch.target_tokens;
+  int64_t floats = 0;
+  for (int64_t i = 0; i < model.encoder_layers; ++i) {
+    floats += of(config::encoder_shape(model, i), source, source);
+  }
+  for (int64_t i = 0; i < model.decoder_layers; ++i) {
+    floats += of(config::decoder_shape(model, i), target, target) +
+              of(config::cross_shape(model, i), target, source);
+  }
+  return floats;
+}
+
 }  // namespace
 
 int64_t parameter_count(const ModelConfig& model, int64_t source_pieces, int64_t target_pieces) {
@@ -110,6 +130,8 @@ TrainingMemory training_memory(const config::Config& config, int64_t source_piec
                                             std::min(kMostLossRows, largest.target_tokens));
   memory.loss = kFloat * (chunk * target_pieces + 3 * target_pieces * model.width +
                           2 * largest.target_tokens * model.width);
+  memory.kept =
+      std::min(kKeptBytes, kFloat * attention_result_floats(model, largest) + memory.loss);
   return memory;
 }
 

@@ -20,7 +20,10 @@ struct TrainingMemory {
   int64_t average = 0;      // exponential moving average, and its exchange buffer
   int64_t activations = 0;  // kept for the backward pass
   int64_t loss = 0;         // scores of one chunk and the gradient of the output layer
-  int64_t total() const { return weights + gradients + moments + average + activations + loss; }
+  int64_t kept = 0;         // that the ops keep between results
+  int64_t total() const {
+    return weights + gradients + moments + average + activations + loss + kept;
+  }
 };
 
 /// Parameters of the model; `pieces` of the vocabularies.

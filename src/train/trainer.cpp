@@ -231,7 +231,8 @@ void Trainer::forecast_memory() {
   log::info("memory: about ", mebibytes(forecast), " at the peak: ", mebibytes(resident),
             " resident now, gradients and optimiser ",
             mebibytes(needed.gradients + needed.moments + needed.average), ", activations ",
-            mebibytes(needed.activations), ", loss ", mebibytes(needed.loss));
+            mebibytes(needed.activations), ", loss ", mebibytes(needed.loss), ", kept for reuse ",
+            mebibytes(needed.kept));
   diary_.write("memory_forecast", {{"step", parts_.state.step}, {"bytes", forecast}});
 }
 
