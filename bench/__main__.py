@@ -7,6 +7,9 @@ from pathlib import Path
 
 from bench.targets import TARGETS, restart_with
 
+ROOT = Path(__file__).resolve().parents[1]
+FORMS = ["padded", "sorted", "tuned"]
+
 
 def _thread_counts(text: str) -> list[int]:
     counts = sorted({int(x) for x in text.split(",")})
@@ -57,15 +60,37 @@ def _add_loss(commands: argparse._SubParsersAction) -> None:
     )
 
 
+def _add_train(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser(
+        "train", help="the trainer against eager PyTorch training the same model"
+    )
+    add = command.add_argument
+    add("config", nargs="?", type=Path, default=ROOT / "configs" / "quickstart.toml")
+    add("--set", nargs="+", default=[], metavar="KEY=VALUE", help="as of headwise train")
+    add("--threads", type=_thread_counts, default=[1], metavar="N[,N]", help="default: 1")
+    add("--updates", type=int, default=60, metavar="N", help="of one reading")
+    add("--repeats", type=int, default=5, metavar="N", help="readings a side (at least 5)")
+    add("--forms", nargs="+", choices=sorted(FORMS), default=FORMS, help="of the peer")
+    add("--peer", metavar="PYTHON", help="interpreter whose torch is compared with")
+    add("--target", choices=sorted(TARGETS), help="hold both sides to this instruction set")
+    add("--json", type=Path, metavar="FILE", help="write everything measured")
+
+
 def main() -> int:
     """Read the command line and run the command."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     _add_attention(commands)
     _add_loss(commands)
+    _add_train(commands)
     options = parser.parse_args()
     if options.repeats < 5:
         parser.error(f"--repeats {options.repeats}: at least 5 are needed for a spread")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # no word about accelerators not found
+    if options.command == "train":
+        from bench import train
+
+        return train.run(options)
     if options.clock == "cpu" and options.threads != [1]:
         parser.error("--clock cpu adds up what all threads take: it needs --threads 1")
     if options.command == "attention" and options.peer and options.memory:
@@ -74,7 +99,6 @@ def main() -> int:
         )
     if options.target or options.allocator == "tuned":
         restart_with(options.target, options.allocator == "tuned")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # no word about accelerators not found
     from bench import attention, loss
 
     return {"attention": attention, "loss": loss}[options.command].run(options)

@@ -28,6 +28,13 @@ at::Tensor head_factor(const at::Tensor& factor, const char* name, const at::Ten
   return factor.to(heads.options()).unsqueeze(-1);
 }
 
+AttentionOptions visible_in(const PackedRules& rules) {
+  AttentionOptions options;
+  options.hide = rules.hide;
+  options.causal = rules.causal;
+  return options;
+}
+
 /// heads (…, H, D) between the op and W_O.
 at::Tensor intervene(const at::Tensor& heads, const HeadIntervention& change) {
   if (!change.gate) {
@@ -102,35 +109,32 @@ AttentionOutput MultiHeadAttentionImpl::forward(const at::Tensor& query, const a
 
 at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& query, const at::Tensor& key,
                                                   const at::Tensor& value,
-                                                  const PackedSequences& sequences, bool causal,
-                                                  const std::optional<at::Tensor>& hide) {
+                                                  const PackedSequences& sequences,
+                                                  const PackedRules& rules) {
   check_input(value, "value", 2, options.vdim);
   const auto [q, k] = project_packed(query, key, sequences);
-  AttentionOptions rules;
-  rules.hide = hide;
-  rules.causal = causal;
-  rules.dropout = active_dropout();
+  AttentionOptions call = visible_in(rules);
+  call.dropout = active_dropout();
+  call.seed = rules.seed;
+  call.offset = rules.offset;
   return project_output(attention_packed(q, k, project_value(value), sequences.query_starts,
                                          sequences.key_starts, sequences.max_query,
-                                         sequences.max_key, rules)
+                                         sequences.max_key, call)
                             .output);
 }
 
 at::Tensor MultiHeadAttentionImpl::attention_weights_packed(const at::Tensor& query,
                                                             const at::Tensor& key,
                                                             const PackedSequences& sequences,
-                                                            bool causal,
-                                                            const std::optional<at::Tensor>& hide) {
+                                                            const PackedRules& rules) {
   const auto [q, k] = project_packed(query, key, sequences);
-  AttentionOptions rules;
-  rules.hide = hide;
-  rules.causal = causal;
+  const AttentionOptions call = visible_in(rules);
   const PackedSequences& s = sequences;
   // The log-sum-exp does not depend on the values: the keys stand in for them.
   const at::Tensor lse =
-      attention_packed(q, k, k, s.query_starts, s.key_starts, s.max_query, s.max_key, rules).lse;
+      attention_packed(q, k, k, s.query_starts, s.key_starts, s.max_query, s.max_key, call).lse;
   return headwise::attention_weights_packed(q, k, lse, s.query_starts, s.key_starts, s.max_query,
-                                            s.max_key, rules);
+                                            s.max_key, call);
 }
 
 std::pair<at::Tensor, at::Tensor> MultiHeadAttentionImpl::project_packed(

@@ -28,6 +28,16 @@ struct PackedSequences {
   int64_t max_query = 0, max_key = 0;   // hints
 };
 
+/// What may be seen inside packed sequences, and which weights dropout drops.
+struct PackedRules {
+  bool causal = false;
+  std::optional<at::Tensor> hide = {};  // bool, True = hidden; (max T_q, max T_k) or 4-D
+                                        // broadcastable; indexes inside a sequence
+  std::optional<at::Tensor> seed =
+      {};              // 0-dim int64; without one torch's default generator gives it
+  int64_t offset = 0;  // another stream of the same seed
+};
+
 /// For experiments: per-head changes between softmax and W_O.
 struct HeadIntervention {
   std::optional<at::Tensor> query_factor;  // (H): multiplies queries; 0 gives uniform attention
@@ -60,15 +70,13 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
                           const AttentionMasks& masks = {}, bool need_weights = false);
 
   /// The same on packed tokens: query (N_q, E), key (N_k, kdim), value (N_k, vdim) give (N_q, E).
-  /// `hide` indexes inside a sequence: (max T_q, max T_k) or 4-D broadcastable.
   at::Tensor forward_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const PackedSequences& sequences, bool causal = false,
-                            const std::optional<at::Tensor>& hide = std::nullopt);
+                            const PackedSequences& sequences, const PackedRules& rules = {});
 
   /// Per-head weights of a packed batch, (B, H, max T_q, max T_k), zero outside a sentence.
   at::Tensor attention_weights_packed(const at::Tensor& query, const at::Tensor& key,
-                                      const PackedSequences& sequences, bool causal = false,
-                                      const std::optional<at::Tensor>& hide = std::nullopt);
+                                      const PackedSequences& sequences,
+                                      const PackedRules& rules = {});
 
   /// Causal self-attention of T >= 1 new tokens per live row, query (R, T, E), over everything in
   /// `cache`, to which their keys and values are appended. No gradient: wants torch::NoGradGuard.

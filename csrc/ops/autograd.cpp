@@ -1,11 +1,9 @@
 // Gradients: forward and backward are ops of their own, tied together here.
-#include <ATen/ops/randint.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <limits>
-
 #include "csrc/ops/dispatch.h"
+#include "csrc/ops/dropout.h"
 #include "csrc/ops/transforms.h"
 
 namespace headwise::ops {
@@ -17,10 +15,8 @@ using torch::autograd::variable_list;
 
 /// The public op: draws a seed where dropout needs one, so that manual_seed and checkpointing hold.
 TensorPair attention(const Call& call) {
-  if (!(call.options.dropout > 0.0) || call.options.seed.has_value()) return ForwardOp::call(call);
   Call seeded = call;
-  seeded.options.seed =
-      at::randint(std::numeric_limits<int64_t>::max(), {}, call.query.options().dtype(at::kLong));
+  seeded.options.seed = with_seed(call.dropout(), call.query).seed;
   return ForwardOp::call(seeded);
 }
 

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "csrc/ops/attention.h"
+#include "csrc/ops/dropout_options.h"
 
 namespace headwise::ops {
 
@@ -35,6 +36,7 @@ struct Call {
   const OptionalTensor& mask() const {
     return options.hide.has_value() ? options.hide : options.keep;
   }
+  DropoutOptions dropout() const { return {options.dropout, options.seed, options.offset}; }
 };
 
 /// @throws c10::ValueError for another word than "end" and "start".

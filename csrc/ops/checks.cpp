@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "csrc/ops/dropout.h"
+
 namespace headwise::ops {
 
 namespace {
@@ -81,22 +83,6 @@ void check_masks(const Call& call) {
     check_bias_dtype(*o.bias, call.query);
     check_element_tensor("bias", *o.bias, sizes, call.query);
   }
-}
-
-void check_dropout(const Call& call) {
-  const AttentionOptions& o = call.options;
-  TORCH_CHECK_VALUE(o.dropout >= 0.0 && o.dropout < 1.0, "attention: dropout is ", o.dropout,
-                    "; it must be at least 0 and below 1");
-  TORCH_CHECK_VALUE(o.offset >= 0 && o.offset < (int64_t{1} << 32), "attention: offset is ",
-                    o.offset, "; it must be at least 0 and below 2^32");
-  TORCH_CHECK_VALUE(o.dropout == 0.0 || o.seed.has_value(), "attention_forward: dropout is ",
-                    o.dropout, " and no seed came; attention() draws one, this op needs it");
-  if (!o.seed.has_value()) return;
-  TORCH_CHECK_VALUE(o.seed->scalar_type() == at::kLong && o.seed->dim() == 0 &&
-                        o.seed->device() == call.query.device(),
-                    "attention: seed is ", o.seed->scalar_type(), " of shape ", o.seed->sym_sizes(),
-                    " on ", o.seed->device(), "; it must be a 0-dim int64 tensor on ",
-                    call.query.device());
 }
 
 void check_is(const char* name, const at::Tensor& tensor, at::ScalarType dtype,
@@ -203,7 +189,7 @@ void check_call(const Call& call) {
   check_masks(call);
   check_window(call.options.window);
   check_scale(call.options.scale);
-  check_dropout(call);
+  check_dropout("attention", call.dropout(), call.query);
 }
 
 void check_lse(const Call& call, const at::Tensor& lse) {

@@ -3,12 +3,11 @@
 // both in the order of schema.cpp.
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <string>
 #include <utility>
 
 #include "csrc/ops/call.h"
+#include "csrc/ops/find_op.h"
 
 namespace headwise::ops {
 
@@ -135,11 +134,6 @@ using DecodeSignature = TensorPair(const at::Tensor&, const at::Tensor&, const a
 /// The caches are written to; a Tensor is a handle, so const says nothing about its numbers.
 using CacheAppendSignature = void(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                   const at::Tensor&, const at::Tensor&, std::optional<c10::SymInt>);
-
-template <typename Signature>
-c10::TypedOperatorHandle<Signature> find_op(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 /// Calls the padded or the packed op of these names through the dispatcher.
 template <const char* kPadded, const char* kPacked, typename Signature>

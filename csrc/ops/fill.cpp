@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "csrc/ops/dropout.h"
+
 namespace headwise::ops {
 
 std::array<int64_t, 4> element_strides(const at::Tensor& tensor) {
@@ -38,11 +40,7 @@ void fill_options(const AttentionOptions& options, int64_t width,
                    column};
   }
   inputs.scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(width)));
-  if (options.dropout > 0.0) {
-    inputs.dropout.seed = static_cast<uint64_t>(*options.seed->const_data_ptr<int64_t>());
-    inputs.dropout.offset = static_cast<uint32_t>(options.offset.guard_int(__FILE__, __LINE__));
-    inputs.dropout.threshold = kernels::dropout_threshold(options.dropout);
-  }
+  inputs.dropout = dropout_numbers({options.dropout, options.seed, options.offset});
 }
 
 template <typename T>

@@ -1,8 +1,6 @@
 #include "csrc/ops/linear_cross_entropy.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
@@ -15,9 +13,11 @@
 #include <tuple>
 
 #include "csrc/kernels/linear_cross_entropy/params.h"
+#include "csrc/ops/find_op.h"
 #include "csrc/ops/launch.h"
 #include "csrc/ops/memory.h"
 #include "csrc/ops/refuse_gradient.h"
+#include "csrc/ops/rows.h"
 
 namespace headwise {
 namespace ops {
@@ -27,6 +27,8 @@ using OptionalTensor = std::optional<at::Tensor>;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+constexpr char kName[] = "linear_cross_entropy";
+
 struct LossCall {
   at::Tensor hidden, weight, labels;
   LinearCrossEntropyOptions options;
@@ -35,21 +37,6 @@ struct LossCall {
 /// loss, nll, and the gradients of hidden, weight and bias of the loss; (0) where not made.
 using LossResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using GradientTriple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
-at::ScalarType sum_type(const at::Tensor& hidden) {
-  return hidden.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
-void check_type(const char* name, const at::Tensor& tensor, const at::Tensor& hidden) {
-  const at::ScalarType type = tensor.scalar_type();
-  const bool known =
-      type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
-  TORCH_CHECK_TYPE(known, "linear_cross_entropy: ", name, " is ", type,
-                   "; float32, bfloat16, float16 or float64 is needed");
-  TORCH_CHECK_TYPE((type == at::kDouble) == (hidden.scalar_type() == at::kDouble),
-                   "linear_cross_entropy: ", name, " is ", type, " and hidden ",
-                   hidden.scalar_type(), "; float64 goes with float64 alone");
-}
 
 void check_rows(const char* name, const at::Tensor& tensor, const c10::SymInt& count,
                 const char* letter) {
@@ -66,18 +53,18 @@ void check(const LossCall& call) {
                     "linear_cross_entropy: hidden (N, E) and weight (V, E) are needed, E and V at "
                     "least 1; they have sizes ",
                     hidden.sym_sizes(), " and ", weight.sym_sizes());
-  check_type("hidden", hidden, hidden);
-  check_type("weight", weight, hidden);
+  check_row_type(kName, "hidden", hidden, "hidden", hidden);
+  check_row_type(kName, "weight", weight, "hidden", hidden);
   check_rows("labels", labels, hidden.sym_size(0), "N");
   TORCH_CHECK_TYPE(labels.scalar_type() == at::kLong || labels.scalar_type() == at::kInt,
                    "linear_cross_entropy: labels are ", labels.scalar_type(),
                    "; int64 or int32 is needed");
   if (options.bias.has_value()) {
-    check_type("bias", *options.bias, hidden);
+    check_row_type(kName, "bias", *options.bias, "hidden", hidden);
     check_rows("bias", *options.bias, weight.sym_size(0), "V");
   }
   if (options.row_weight.has_value()) {
-    check_type("row_weight", *options.row_weight, hidden);
+    check_row_type(kName, "row_weight", *options.row_weight, "hidden", hidden);
     check_rows("row_weight", *options.row_weight, hidden.sym_size(0), "N");
     TORCH_CHECK_VALUE(
         !options.row_weight->requires_grad(),
@@ -106,22 +93,6 @@ at::Tensor read_labels(const LossCall& call) {
   return labels;
 }
 
-/// Contiguous in the type of the sums, widths padded by zeros to whole vectors.
-at::Tensor prepared(const at::Tensor& tensor, at::ScalarType type, int64_t multiple) {
-  const at::Tensor numbers = tensor.to(type).contiguous();
-  const int64_t rest = numbers.size(-1) % multiple;
-  return rest == 0 ? numbers : at::constant_pad_nd(numbers, {0, multiple - rest});
-}
-
-at::Tensor room_like(const at::Tensor& tensor) {
-  return empty_kept(tensor.sizes(), tensor.strides(), tensor.scalar_type());
-}
-
-/// The gradient in the shape and type of what it belongs to.
-at::Tensor returned(const at::Tensor& gradient, const at::Tensor& of) {
-  return gradient.narrow(-1, 0, of.size(-1)).to(of.scalar_type()).contiguous();
-}
-
 at::Tensor nothing(const at::Tensor& like) { return at::empty({0}, like.options()); }
 
 template <typename C>
@@ -130,8 +101,8 @@ LossResult forward_of(const LossCall& call, bool differentiate) {
   constexpr int64_t kMultiple = kernels::LinearCrossEntropyParams<C>::kWidthMultiple;
   const auto& options = call.options;
   const at::Tensor labels = read_labels(call);
-  const at::Tensor hidden = prepared(call.hidden, kType, kMultiple);
-  const at::Tensor weight = prepared(call.weight, kType, kMultiple);
+  const at::Tensor hidden = prepared_rows(call.hidden, kType, kMultiple);
+  const at::Tensor weight = prepared_rows(call.weight, kType, kMultiple);
   const at::Tensor losses = empty_kept({2, hidden.size(0)}, {hidden.size(0), 1}, at::kDouble);
   at::Tensor bias, row_weight;
   kernels::LinearCrossEntropyParams<C> params;
@@ -172,10 +143,11 @@ LossResult forward_of(const LossCall& call, bool differentiate) {
   const auto scalar = [](double value, at::ScalarType type) {
     return at::scalar_tensor(value, at::TensorOptions().dtype(type));
   };
-  return {scalar(sum(params.loss), kType), scalar(sum(params.nll), at::kDouble),
-          differentiate ? returned(hidden_gradient, call.hidden) : nothing(call.hidden),
-          differentiate ? returned(weight_gradient, call.weight) : nothing(call.weight),
-          bias_gradient.defined() ? returned(bias_gradient, *options.bias) : nothing(call.weight)};
+  return {
+      scalar(sum(params.loss), kType), scalar(sum(params.nll), at::kDouble),
+      differentiate ? returned_rows(hidden_gradient, call.hidden) : nothing(call.hidden),
+      differentiate ? returned_rows(weight_gradient, call.weight) : nothing(call.weight),
+      bias_gradient.defined() ? returned_rows(bias_gradient, *options.bias) : nothing(call.weight)};
 }
 
 LossCall call_of(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
@@ -189,8 +161,8 @@ LossResult forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const
                        double smoothing, int64_t ignore_index, bool differentiate) {
   const LossCall call = call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index);
   check(call);
-  return sum_type(hidden) == at::kDouble ? forward_of<double>(call, differentiate)
-                                         : forward_of<float>(call, differentiate);
+  return row_sum_type(hidden) == at::kDouble ? forward_of<double>(call, differentiate)
+                                             : forward_of<float>(call, differentiate);
 }
 
 LossResult forward_meta(const at::Tensor& hidden, const at::Tensor& weight,
@@ -204,7 +176,7 @@ LossResult forward_meta(const at::Tensor& hidden, const at::Tensor& weight,
   const auto like = [&](const at::Tensor& tensor) {
     return differentiate ? at::empty_symint(tensor.sym_sizes(), tensor.options()) : nothing(tensor);
   };
-  return {scalar(sum_type(hidden)), scalar(at::kDouble), like(hidden), like(weight),
+  return {scalar(row_sum_type(hidden)), scalar(at::kDouble), like(hidden), like(weight),
           bias.has_value() ? like(*bias) : nothing(weight)};
 }
 
@@ -221,15 +193,11 @@ using BackwardSignature = GradientTriple(const at::Tensor&, const at::Tensor&, c
                                          const at::Tensor&);
 
 const auto& forward_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("headwise::linear_cross_entropy_forward", "")
-                             .typed<ForwardSignature>();
+  static const auto op = find_op<ForwardSignature>("headwise::linear_cross_entropy_forward");
   return op;
 }
 const auto& backward_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("headwise::linear_cross_entropy_backward", "")
-                             .typed<BackwardSignature>();
+  static const auto op = find_op<BackwardSignature>("headwise::linear_cross_entropy_backward");
   return op;
 }
 

@@ -10,8 +10,8 @@
 namespace headwise {
 
 struct LinearCrossEntropyOptions {
-  std::optional<at::Tensor> bias;        // (V), added to the scores; differentiable
-  std::optional<at::Tensor> row_weight;  // (N), factors of the rows' losses; no gradient
+  std::optional<at::Tensor> bias = {};        // (V), added to the scores; differentiable
+  std::optional<at::Tensor> row_weight = {};  // (N), factors of the rows' losses; no gradient
   /// Share of the target that is spread evenly over all V classes, 0 to 1 (Szegedy et al. 2016).
   double label_smoothing = 0.0;
   int64_t ignore_index = -100;  // rows with this label are left out

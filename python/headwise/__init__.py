@@ -29,11 +29,13 @@ from headwise.inspection import (
 from headwise.loading import load
 from headwise.loss import linear_cross_entropy
 from headwise.mask_check import check_masks
+from headwise.rows import activation_dropout, residual_norm
 
 __version__ = _library.VERSION
 
 __all__ = [
     "STATISTICS",
+    "activation_dropout",
     "attention",
     "attention_decode",
     "attention_packed",
@@ -48,5 +50,6 @@ __all__ = [
     "linear_cross_entropy",
     "load",
     "nn",
+    "residual_norm",
     "scaled_dot_product_attention",
 ]

@@ -40,13 +40,14 @@ AttentionFunction packed_form(nn::MultiHeadAttention module, const at::Tensor& e
     const Packed queries = pack(query, masks.query_lengths), keys = pack(key, masks.key_lengths);
     const Packed values = pack(value, masks.key_lengths);
     const nn::PackedSequences sequences{queries.starts, keys.starts, query.size(1), key.size(1)};
-    const at::Tensor rows = module->forward_packed(queries.tokens, keys.tokens, values.tokens,
-                                                   sequences, masks.causal, masks.hide);
+    const at::Tensor rows =
+        module->forward_packed(queries.tokens, keys.tokens, values.tokens, sequences,
+                               {.causal = masks.causal, .hide = masks.hide});
     AttentionOutput result;
     result.output = empty_row.expand({query.size(0), query.size(1), rows.size(-1)}).clone();
     result.output.index_put_({queries.sequence, queries.position}, rows);
     result.weights = module->attention_weights_packed(queries.tokens, keys.tokens, sequences,
-                                                      masks.causal, masks.hide);
+                                                      {.causal = masks.causal, .hide = masks.hide});
     return result;
   };
 }

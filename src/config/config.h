@@ -88,6 +88,7 @@ struct TrainConfig {
   int64_t seed = 1;
   int64_t batch_tokens = 2000;  // target tokens of one micro-batch, end tokens included
   int64_t accumulate = 1;       // micro-batches per update; gradients weighted by their tokens
+  int64_t shards = 2;           // parts of a micro-batch that are computed side by side
   double label_smoothing = 0.1;
   double clip_norm = 1.0;                 // 0 = off
   double ema = 0.0;                       // decay of the exponential moving average; 0 = off

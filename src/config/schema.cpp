@@ -139,6 +139,9 @@ Section train_section() {
                "target tokens of one micro-batch, end tokens included")
       .integer("accumulate", &T::accumulate, between(1, kMost),
                "micro-batches per update; gradients are weighted by their tokens")
+      .integer("shards", &T::shards, between(1, 4096),
+               "parts a micro-batch is cut into, computed side by side, one thread each; 1 = all "
+               "threads on one part. Results depend on it, not on the threads")
       .real("label_smoothing", &T::label_smoothing, fraction(),
             "share of the target that is spread over all pieces; 0 = off")
       .real("clip_norm", &T::clip_norm, at_least(0), "longest gradient of an update; 0 = off")

@@ -30,11 +30,9 @@ int64_t feed_forward_parameters(const ModelConfig& model) {
   return 2 * model.width * model.feed_forward + model.feed_forward + model.width;
 }
 
-/// Floats per token that one residual branch keeps beside what its inside keeps: the branch's input
-/// (its own norm's, or the next one's), the norm's output, the dropout's factors.
-int64_t residual_floats(const ModelConfig& model) {
-  return model.width * (model.dropout > 0 ? 3 : 2);
-}
+/// Floats per token that one residual branch keeps beside what its inside keeps: the sum that its
+/// norm is taken of, and the norm. What dropout drops is drawn again.
+int64_t residual_floats(const ModelConfig& model) { return 2 * model.width; }
 
 int64_t query_side_floats(const AttentionShape& shape) {
   return 2 * shape.heads * shape.head_width + shape.heads;  // queries, head outputs, log-sum-exp
@@ -44,14 +42,15 @@ int64_t key_side_floats(const AttentionShape& shape) {
   return 2 * shape.kv_heads * shape.head_width;
 }
 
+/// ReLU reads from its result what it has let through.
 int64_t feed_forward_floats(const ModelConfig& model) {
-  const bool keeps_both = model.activation == config::Activation::kGelu;
-  return model.feed_forward * (1 + (keeps_both ? 1 : 0) + (model.activation_dropout > 0 ? 2 : 0));
+  if (model.activation == config::Activation::kRelu) return model.feed_forward;
+  return model.feed_forward * (model.activation_dropout > 0 ? 3 : 2);
 }
 
 int64_t activation_floats(const ModelConfig& model, const BatchSize& batch) {
   const int64_t source = batch.source_tokens, target = batch.target_tokens;
-  const int64_t embedding = model.width * (model.dropout > 0 ? 3 : 2);
+  const int64_t embedding = model.width;
   const int64_t final_norm = model.norm == config::NormPlacement::kPre ? 2 * model.width : 0;
   int64_t floats = (source + target) * (embedding + final_norm);
   for (int64_t i = 0; i < model.encoder_layers; ++i) {
@@ -115,20 +114,24 @@ int64_t parameter_count(const ModelConfig& model, int64_t source_pieces, int64_t
 }
 
 TrainingMemory training_memory(const config::Config& config, int64_t source_pieces,
-                               int64_t target_pieces, const BatchSize& largest) {
+                               int64_t target_pieces, const BatchSize& whole, int64_t threads) {
   const ModelConfig& model = config.model;
+  const int64_t shards = config.train.shards, at_once = std::min(shards, threads);
+  const auto share = [&](int64_t tokens) { return tokens * at_once / shards; };
+  const BatchSize largest{share(whole.source_tokens), share(whole.target_tokens)};
   TrainingMemory memory;
   memory.weights = kFloat * parameter_count(model, source_pieces, target_pieces);
-  memory.gradients = memory.weights;
+  memory.gradients = shards * memory.weights;
   memory.moments = 2 * memory.weights;
   memory.average = config.train.ema > 0 ? memory.weights : 0;
   memory.activations =
       kFloat * (activation_floats(model, largest) + backward_floats(model, largest));
   // Scores of a chunk and the output weight transposed, as csrc/kernels/linear_cross_entropy lays
   // them out; gradients of the hidden states and the output weight, and both scaled.
+  const int64_t rows = std::max(kLeastLossRows, largest.target_tokens / at_once);
   const int64_t chunk = std::clamp<int64_t>(kLossBytes / kFloat / target_pieces, kLeastLossRows,
-                                            std::min(kMostLossRows, largest.target_tokens));
-  memory.loss = kFloat * (chunk * target_pieces + 3 * target_pieces * model.width +
+                                            std::min(kMostLossRows, rows));
+  memory.loss = kFloat * (at_once * (chunk + 3 * model.width) * target_pieces +
                           2 * largest.target_tokens * model.width);
   memory.kept =
       std::min(kKeptBytes, kFloat * attention_result_floats(model, largest) + memory.loss);

@@ -25,4 +25,7 @@ struct Batch {
   int64_t size() const { return static_cast<int64_t>(lines.size()); }
 };
 
+/// At most `parts` batches of about equally many tokens, none empty: the sentences in their order.
+std::vector<Batch> split(const Batch& batch, int64_t parts);
+
 }  // namespace headwise::data

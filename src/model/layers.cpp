@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "csrc/ops/activation_dropout.h"
+#include "csrc/ops/residual_norm.h"
 #include "src/config/layer_shape.h"
 
 namespace headwise::model {
@@ -33,11 +35,15 @@ FeedForwardImpl::FeedForwardImpl(const config::ModelConfig& config)
   out_ = register_module("out", torch::nn::Linear(config.feed_forward, config.width));
 }
 
-at::Tensor FeedForwardImpl::forward(const at::Tensor& x) {
-  const at::Tensor inner = in_->forward(x);
-  const at::Tensor active =
-      activation_ == config::Activation::kRelu ? at::relu(inner) : at::gelu(inner);
-  return out_->forward(at::dropout(active, dropout_, is_training()));
+at::Tensor FeedForwardImpl::forward(const at::Tensor& x, DropoutStreams& streams) {
+  const DropoutOptions dropout = streams.next(is_training() ? dropout_ : 0.0);
+  if (activation_ == config::Activation::kRelu) {
+    const at::Tensor inner = at::mm(x, in_->weight.t());
+    return out_->forward(activation_dropout(inner, in_->bias, "relu", dropout));
+  }
+  const at::Tensor active = at::gelu(in_->forward(x));
+  return out_->forward(dropout.drops() ? activation_dropout(active, std::nullopt, "none", dropout)
+                                       : active);
 }
 
 ResidualImpl::ResidualImpl(const config::ModelConfig& config)
@@ -45,8 +51,12 @@ ResidualImpl::ResidualImpl(const config::ModelConfig& config)
       norm_(config.norm),
       dropout_(config.dropout) {}
 
-at::Tensor ResidualImpl::drop(const at::Tensor& x) const {
-  return at::dropout(x, dropout_, is_training());
+at::Tensor ResidualImpl::add_and_norm(ResidualStream& stream, DropoutStreams& streams) {
+  if (!stream.branch.defined()) return forward(stream.x);
+  const auto [sum, normed] = residual_norm(stream.x, stream.branch, weight, bias, options.eps(),
+                                           streams.next(is_training() ? dropout_ : 0.0));
+  stream.x = sum;
+  return normed;
 }
 
 EncoderLayerImpl::EncoderLayerImpl(const config::ModelConfig& config, int64_t layer) {
@@ -58,11 +68,13 @@ EncoderLayerImpl::EncoderLayerImpl(const config::ModelConfig& config, int64_t la
   feed_forward_norm_ = register_module("feed_forward_norm", Residual(config));
 }
 
-at::Tensor EncoderLayerImpl::forward(const at::Tensor& x, const nn::PackedSequences& sequences) {
-  const at::Tensor attended = self_attention_norm_->apply(
-      x, [&](const at::Tensor& y) { return self_attention->forward_packed(y, y, y, sequences); });
-  return feed_forward_norm_->apply(attended,
-                                   [&](const at::Tensor& y) { return feed_forward_->forward(y); });
+void EncoderLayerImpl::forward(ResidualStream& stream, const nn::PackedSequences& sequences,
+                               DropoutStreams& streams) {
+  self_attention_norm_->apply(stream, streams, [&](const at::Tensor& y) {
+    return self_attention->forward_packed(y, y, y, sequences, streams.next_rules(false));
+  });
+  feed_forward_norm_->apply(
+      stream, streams, [&](const at::Tensor& y) { return feed_forward_->forward(y, streams); });
 }
 
 DecoderLayerImpl::DecoderLayerImpl(const config::ModelConfig& config, int64_t layer) {
@@ -79,29 +91,30 @@ DecoderLayerImpl::DecoderLayerImpl(const config::ModelConfig& config, int64_t la
   feed_forward_norm_ = register_module("feed_forward_norm", Residual(config));
 }
 
-at::Tensor DecoderLayerImpl::forward(const at::Tensor& x, const at::Tensor& memory,
-                                     const nn::PackedSequences& target,
-                                     const nn::PackedSequences& cross) {
-  const at::Tensor attended = self_attention_norm_->apply(x, [&](const at::Tensor& y) {
-    return self_attention->forward_packed(y, y, y, target, /*causal=*/true);
+void DecoderLayerImpl::forward(ResidualStream& stream, const at::Tensor& memory,
+                               const nn::PackedSequences& target, const nn::PackedSequences& cross,
+                               DropoutStreams& streams) {
+  self_attention_norm_->apply(stream, streams, [&](const at::Tensor& y) {
+    return self_attention->forward_packed(y, y, y, target, streams.next_rules(/*causal=*/true));
   });
-  const at::Tensor crossed = cross_attention_norm_->apply(attended, [&](const at::Tensor& y) {
-    return cross_attention->forward_packed(y, memory, memory, cross);
+  cross_attention_norm_->apply(stream, streams, [&](const at::Tensor& y) {
+    return cross_attention->forward_packed(y, memory, memory, cross, streams.next_rules(false));
   });
-  return feed_forward_norm_->apply(crossed,
-                                   [&](const at::Tensor& y) { return feed_forward_->forward(y); });
+  feed_forward_norm_->apply(
+      stream, streams, [&](const at::Tensor& y) { return feed_forward_->forward(y, streams); });
 }
 
-at::Tensor DecoderLayerImpl::step(const at::Tensor& x, LayerCache& cache,
-                                  const at::Tensor& sentences) {
-  const at::Tensor attended = self_attention_norm_->apply(x, [&](const at::Tensor& y) {
+void DecoderLayerImpl::step(ResidualStream& stream, LayerCache& cache,
+                            const at::Tensor& sentences) {
+  DropoutStreams none;
+  self_attention_norm_->apply(stream, none, [&](const at::Tensor& y) {
     return self_attention->forward_step(y.unsqueeze(1), cache.self).squeeze(1);
   });
-  const at::Tensor crossed = cross_attention_norm_->apply(attended, [&](const at::Tensor& y) {
+  cross_attention_norm_->apply(stream, none, [&](const at::Tensor& y) {
     return cross_attention->forward_cross_step(y.unsqueeze(1), cache.cross, sentences).squeeze(1);
   });
-  return feed_forward_norm_->apply(crossed,
-                                   [&](const at::Tensor& y) { return feed_forward_->forward(y); });
+  feed_forward_norm_->apply(stream, none,
+                            [&](const at::Tensor& y) { return feed_forward_->forward(y, none); });
 }
 
 }  // namespace headwise::model

@@ -9,14 +9,15 @@
 
 #include "csrc/nn/multi_head_attention.h"
 #include "src/config/config.h"
+#include "src/model/dropout_streams.h"
 
 namespace headwise::model {
 
-/// W_out · activation(W_in · x).
+/// W_out · dropout(activation(W_in · x)).
 class FeedForwardImpl : public torch::nn::Module {
  public:
   explicit FeedForwardImpl(const config::ModelConfig& config);
-  at::Tensor forward(const at::Tensor& x);
+  at::Tensor forward(const at::Tensor& x, DropoutStreams& streams);
 
  private:
   config::Activation activation_;
@@ -25,19 +26,32 @@ class FeedForwardImpl : public torch::nn::Module {
 };
 TORCH_MODULE(FeedForward);
 
-/// x + dropout(branch(norm(x))), or norm(x + dropout(branch(x))) when the norm comes after.
+/// What runs through the layers: x (N, E) and, with pre-norm, what the last branch will add to it.
+struct ResidualStream {
+  at::Tensor x;
+  at::Tensor branch;  // undefined: nothing
+};
+
+/// x + dropout(branch(norm(x))), or norm(x + dropout(branch(x))) when the norm comes after. Adding
+/// a branch and the norm that follows it are one pass, so that with pre-norm the sum is made by the
+/// norm of the next branch.
 class ResidualImpl : public torch::nn::LayerNormImpl {
  public:
   explicit ResidualImpl(const config::ModelConfig& config);
   template <typename Branch>
-  at::Tensor apply(const at::Tensor& x, const Branch& branch) {
-    if (norm_ == config::NormPlacement::kPre) return x + drop(branch(forward(x)));
-    return forward(x + drop(branch(x)));
+  void apply(ResidualStream& stream, DropoutStreams& streams, const Branch& branch) {
+    if (norm_ == config::NormPlacement::kPre) {
+      stream.branch = branch(add_and_norm(stream, streams));
+    } else {
+      stream.branch = branch(stream.x);
+      stream.x = add_and_norm(stream, streams);
+      stream.branch.reset();
+    }
   }
+  /// Adds what the last branch left to x; returns the norm of the sum.
+  at::Tensor add_and_norm(ResidualStream& stream, DropoutStreams& streams);
 
  private:
-  at::Tensor drop(const at::Tensor& x) const;
-
   config::NormPlacement norm_;
   double dropout_;
 };
@@ -46,8 +60,9 @@ TORCH_MODULE(Residual);
 class EncoderLayerImpl : public torch::nn::Module {
  public:
   EncoderLayerImpl(const config::ModelConfig& config, int64_t layer);
-  /// x (N, E) packed; `sequences` names the sentences.
-  at::Tensor forward(const at::Tensor& x, const nn::PackedSequences& sequences);
+  /// The stream is of packed tokens; `sequences` names the sentences.
+  void forward(ResidualStream& stream, const nn::PackedSequences& sequences,
+               DropoutStreams& streams);
 
   nn::MultiHeadAttention self_attention{nullptr};
 
@@ -66,11 +81,12 @@ struct LayerCache {
 class DecoderLayerImpl : public torch::nn::Module {
  public:
   DecoderLayerImpl(const config::ModelConfig& config, int64_t layer);
-  /// x (N_t, E), memory (N_s, E), both packed.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& memory,
-                     const nn::PackedSequences& target, const nn::PackedSequences& cross);
-  /// x (R, E): one new token for each live row; `sentences` (R) int32 names its source sentence.
-  at::Tensor step(const at::Tensor& x, LayerCache& cache, const at::Tensor& sentences);
+  /// The stream is of the target's N_t tokens, memory (N_s, E), both packed.
+  void forward(ResidualStream& stream, const at::Tensor& memory, const nn::PackedSequences& target,
+               const nn::PackedSequences& cross, DropoutStreams& streams);
+  /// One new token for each of R live rows; `sentences` (R) int32 names its source sentence. Drops
+  /// nothing.
+  void step(ResidualStream& stream, LayerCache& cache, const at::Tensor& sentences);
 
   nn::MultiHeadAttention self_attention{nullptr}, cross_attention{nullptr};
 

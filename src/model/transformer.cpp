@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "csrc/ops/activation_dropout.h"
 #include "src/config/layer_shape.h"
 #include "src/model/positions.h"
 
@@ -41,9 +42,8 @@ TransformerImpl::TransformerImpl(const config::ModelConfig& config, int64_t sour
     decoder.push_back(register_module("decoder_" + std::to_string(i), DecoderLayer(config, i)));
   }
   if (config.norm == config::NormPlacement::kPre) {
-    const torch::nn::LayerNormOptions width({config.width});
-    encoder_norm_ = register_module("encoder_norm", torch::nn::LayerNorm(width));
-    decoder_norm_ = register_module("decoder_norm", torch::nn::LayerNorm(width));
+    encoder_norm_ = register_module("encoder_norm", Residual(config));
+    decoder_norm_ = register_module("decoder_norm", Residual(config));
   }
   if (!config.tied_output) {
     output_ = register_module(
@@ -85,29 +85,47 @@ at::Tensor TransformerImpl::positions_up_to(int64_t length, const at::TensorOpti
 }
 
 at::Tensor TransformerImpl::embed(torch::nn::Embedding& embedding, const at::Tensor& tokens,
-                                  const at::Tensor& positions) {
-  at::Tensor x = embedding->forward(tokens) * std::sqrt(double(config_.width));
+                                  const at::Tensor& positions, int64_t length,
+                                  DropoutStreams& streams) {
+  const double scale = std::sqrt(double(config_.width));
+  at::Tensor x = embedding->forward(tokens);
   if (config_.positions == config::Positions::kSinusoidal) {
-    const int64_t length = positions.numel() == 0 ? 0 : positions.max().item<int64_t>() + 1;
-    x = x + positions_up_to(length, x.options().requires_grad(false)).index_select(0, positions);
+    const at::Tensor table = positions_up_to(length, x.options().requires_grad(false));
+    x = at::add(table.index_select(0, positions), x, scale);
+  } else {
+    x = x * scale;
   }
-  return at::dropout(x, config_.dropout, is_training());
+  const DropoutOptions dropout = streams.next(is_training() ? config_.dropout : 0.0);
+  return dropout.drops() ? activation_dropout(x, std::nullopt, "none", dropout) : x;
+}
+
+Memory TransformerImpl::encode(const PackedTokens& source, DropoutStreams& streams) {
+  const nn::PackedSequences sequences{source.starts, source.starts, source.longest, source.longest};
+  ResidualStream stream{
+      embed(source_embedding_, source.tokens, source.positions, source.longest, streams), {}};
+  for (EncoderLayer& layer : encoder) layer->forward(stream, sequences, streams);
+  if (encoder_norm_) stream.x = encoder_norm_->add_and_norm(stream, streams);
+  return {stream.x, source.starts, source.longest};
 }
 
 Memory TransformerImpl::encode(const PackedTokens& source) {
-  const nn::PackedSequences sequences{source.starts, source.starts, source.longest, source.longest};
-  at::Tensor x = embed(source_embedding_, source.tokens, source.positions);
-  for (EncoderLayer& layer : encoder) x = layer->forward(x, sequences);
-  if (encoder_norm_) x = encoder_norm_->forward(x);
-  return {x, source.starts, source.longest};
+  DropoutStreams streams;
+  return encode(source, streams);
+}
+
+at::Tensor TransformerImpl::decode(const PackedTokens& target, const Memory& memory,
+                                   DropoutStreams& streams) {
+  const nn::PackedSequences self{target.starts, target.starts, target.longest, target.longest};
+  const nn::PackedSequences cross{target.starts, memory.starts, target.longest, memory.longest};
+  ResidualStream stream{
+      embed(target_embedding_, target.tokens, target.positions, target.longest, streams), {}};
+  for (DecoderLayer& layer : decoder) layer->forward(stream, memory.states, self, cross, streams);
+  return decoder_norm_ ? decoder_norm_->add_and_norm(stream, streams) : stream.x;
 }
 
 at::Tensor TransformerImpl::decode(const PackedTokens& target, const Memory& memory) {
-  const nn::PackedSequences self{target.starts, target.starts, target.longest, target.longest};
-  const nn::PackedSequences cross{target.starts, memory.starts, target.longest, memory.longest};
-  at::Tensor x = embed(target_embedding_, target.tokens, target.positions);
-  for (DecoderLayer& layer : decoder) x = layer->forward(x, memory.states, self, cross);
-  return decoder_norm_ ? decoder_norm_->forward(x) : x;
+  DropoutStreams streams;
+  return decode(target, memory, streams);
 }
 
 at::Tensor TransformerImpl::output_weight() const {
@@ -139,14 +157,15 @@ at::Tensor TransformerImpl::step(DecoderState& state, const at::Tensor& tokens,
   state.sentences = state.sentences.index_select(0, parents);
   const at::Tensor sentences = state.sentences.to(at::kInt);
   const at::Tensor positions = at::full({tokens.size(0)}, state.position, at::kLong);
-  at::Tensor x = embed(target_embedding_, tokens, positions);
+  DropoutStreams none;
+  ResidualStream stream{embed(target_embedding_, tokens, positions, state.position + 1, none), {}};
   for (size_t i = 0; i < decoder.size(); ++i) {
     state.layers[i].self.reorder(parents);
-    x = decoder[i]->step(x, state.layers[i], sentences);
+    decoder[i]->step(stream, state.layers[i], sentences);
   }
   ++state.position;
-  if (decoder_norm_) x = decoder_norm_->forward(x);
-  return at::log_softmax(logits(x), -1);
+  if (decoder_norm_) stream.x = decoder_norm_->add_and_norm(stream, none);
+  return at::log_softmax(logits(stream.x), -1);
 }
 
 }  // namespace headwise::model

@@ -41,8 +41,11 @@ class TransformerImpl : public torch::nn::Module {
   TransformerImpl(const config::ModelConfig& config, int64_t source_vocabulary,
                   int64_t target_vocabulary);
 
+  /// In training mode `streams` say what is dropped; without them torch's default generator does.
+  Memory encode(const PackedTokens& source, DropoutStreams& streams);
   Memory encode(const PackedTokens& source);
   /// Hidden states (N_t, E) of the target input, ready for the output layer.
+  at::Tensor decode(const PackedTokens& target, const Memory& memory, DropoutStreams& streams);
   at::Tensor decode(const PackedTokens& target, const Memory& memory);
   /// Scores (N, V) over target pieces.
   at::Tensor logits(const at::Tensor& hidden);
@@ -63,15 +66,16 @@ class TransformerImpl : public torch::nn::Module {
   std::vector<DecoderLayer> decoder;
 
  private:
+  /// Embeddings (N, E) of tokens that stand at `positions`, all below `length`.
   at::Tensor embed(torch::nn::Embedding& embedding, const at::Tensor& tokens,
-                   const at::Tensor& positions);
+                   const at::Tensor& positions, int64_t length, DropoutStreams& streams);
   at::Tensor positions_up_to(int64_t length, const at::TensorOptions& options);
   void initialise();
 
   config::ModelConfig config_;
   torch::nn::Embedding source_embedding_{nullptr}, target_embedding_{nullptr};
-  torch::nn::LayerNorm encoder_norm_{nullptr}, decoder_norm_{nullptr};  // pre-norm only
-  torch::nn::Linear output_{nullptr};                                   // untied only
+  Residual encoder_norm_{nullptr}, decoder_norm_{nullptr};  // pre-norm only
+  torch::nn::Linear output_{nullptr};                       // untied only
   at::Tensor position_table_;  // grows on demand; derived, so not part of a checkpoint
 };
 TORCH_MODULE(Transformer);

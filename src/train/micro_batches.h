@@ -21,7 +21,7 @@ int64_t padded_positions(const data::Batch& batch);
 /// "lines 17, 4, 203 and 61 more": the first few of an update, as a user finds them in the files.
 std::string lines_of(const std::vector<data::Batch>& batches);
 
-/// One seed for everything random in a micro-batch (SplitMix64's mixing of both numbers).
-uint64_t micro_batch_seed(int64_t run_seed, int64_t micro_batch);
+/// One seed for everything random in a shard of a micro-batch (SplitMix64's mixing of the numbers).
+uint64_t shard_seed(int64_t run_seed, int64_t micro_batch, int64_t shard);
 
 }  // namespace headwise::train

@@ -27,11 +27,6 @@ Optimizer::Optimizer(const io::Tensors& parameters, const config::OptimizerConfi
   }
 }
 
-void Optimizer::zero_gradients() {
-  at::NoGradGuard no_grad;
-  at::_foreach_zero_(gradients_of(parameters_));
-}
-
 double Optimizer::gradient_norm() const {
   at::NoGradGuard no_grad;
   double squares = 0;

@@ -16,9 +16,9 @@ namespace headwise::train {
 /// by torch's fused CPU kernel. Moments have the names of their parameters.
 class Optimizer {
  public:
+  /// Gives each parameter a gradient of zeros.
   Optimizer(const io::Tensors& parameters, const config::OptimizerConfig& options);
 
-  void zero_gradients();
   /// L2 norm over all gradients together; not finite if any entry is not.
   double gradient_norm() const;
   void scale_gradients(double factor);

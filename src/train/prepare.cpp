@@ -90,14 +90,15 @@ void compare_settings(const config::Config& before, const config::Config& after)
   }
 }
 
-void compare_machine(const io::Machine& before, const io::Machine& now) {
+void compare_machine(const io::Machine& before, const io::Machine& now, int64_t shards) {
   const auto compare = [](const char* what, const auto& a, const auto& b) {
     if (a == b) return;
     log::warn(what, " changed from ", a, " to ", b, ": the run goes on, but not bit for bit");
   };
   compare("build", before.build, now.build);
   compare("CPU", before.cpu, now.cpu);
-  compare("thread count", before.threads, now.threads);
+  // Shards are computed on one thread each, however many there are.
+  if (shards == 1) compare("thread count", before.threads, now.threads);
 }
 
 void log_encoded(const char* name, const data::Encoded& encoded) {
@@ -137,7 +138,7 @@ io::RunState resumed_state(const std::filesystem::path& checkpoint, const config
     throw UserError("cannot resume: the training text is another one (stored: " + state.corpus +
                     "; found: " + corpus + "), and the saved position means nothing in it");
   }
-  compare_machine(state.machine, this_machine());
+  compare_machine(state.machine, this_machine(), config.train.shards);
   log::info("resuming from ", checkpoint.string(), " (step ", state.step, ", epoch ",
             state.position.epoch, ")");
   return state;

@@ -1,6 +1,7 @@
 #include "src/train/trainer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,6 @@
 #include "src/io/average.h"
 #include "src/io/checkpoint_folder.h"
 #include "src/log/log.h"
-#include "src/train/memory.h"
 #include "src/train/micro_batches.h"
 #include "src/train/schedule.h"
 #include "src/train/validation.h"
@@ -39,6 +39,7 @@ Trainer::Trainer(RunParts parts, const std::optional<std::filesystem::path>& che
     : parts_(std::move(parts)),
       config_(parts_.settings.config),
       optimizer_(io::parameters_of(*parts_.model), config_.optimizer),
+      replicas_(parts_.model, config_.train.shards),
       batcher_(parts_.training, batching_of(config_.train, parts_.vocabularies)),
       diary_(parts_.folder / "metrics.jsonl", parts_.state.step) {
   forecast_memory();
@@ -131,25 +132,50 @@ bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, io::
     sums.source_tokens += int64_t(batch.source.tokens.size());
     sums.padded += padded_positions(batch);
   }
-  parts_.model->train();
-  optimizer_.zero_gradients();
+  replicas_.zero_gradients();
   for (size_t i = 0; i < batches.size(); ++i) {
     if (i > 0) safe_point();
-    const data::Batch& batch = batches[i];
-    at::manual_seed(micro_batch_seed(config_.train.seed, parts_.state.micro_batches + int64_t(i)));
-    model::Transformer& model = parts_.model;
-    const at::Tensor hidden = model->decode(evaluate::tensors_of(batch.target),
-                                            model->encode(evaluate::tensors_of(batch.source)));
-    const LinearCrossEntropyResult loss =
-        linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(batch),
-                             {.label_smoothing = config_.train.label_smoothing});
-    const double smoothed = loss.loss.item<double>();
-    if (!std::isfinite(smoothed)) return false;
-    (loss.loss / double(sums.labels)).backward();
-    sums.smoothed += smoothed;
-    sums.nll += loss.nll.item<double>();
+    if (!add_gradients(batches[i], parts_.state.micro_batches + int64_t(i), sums)) return false;
+  }
+  replicas_.sum_gradients();
+  return true;
+}
+
+bool Trainer::add_gradients(const data::Batch& batch, int64_t micro_batch, io::UpdateSums& sums) {
+  const std::vector<data::Batch> shards = data::split(batch, replicas_.count());
+  std::vector<ShardLoss> losses(shards.size());
+  const double labels = double(sums.labels);
+  const auto differentiate = [&](size_t i) {
+    const uint64_t seed = shard_seed(config_.train.seed, micro_batch, int64_t(i));
+    losses[i] = differentiate_shard(replicas_[int64_t(i)], shards[i], seed, labels);
+  };
+  // Also where a batch has fewer sentences than there may be shards: inside of parallel_for each is
+  // one thread's work, and its bits do not depend on how many threads there are. With one replica
+  // parallel_for does not fork, and operations have all threads.
+  at::parallel_for(0, replicas_.count(), 1, [&](int64_t begin, int64_t end) {
+    end = std::min(end, int64_t(shards.size()));
+    for (int64_t i = begin; i < end; ++i) differentiate(size_t(i));
+  });
+  for (const ShardLoss& loss : losses) {
+    if (!std::isfinite(loss.smoothed)) return false;
+    sums.smoothed += loss.smoothed;
+    sums.nll += loss.nll;
   }
   return true;
+}
+
+Trainer::ShardLoss Trainer::differentiate_shard(model::Transformer& model, const data::Batch& shard,
+                                                uint64_t seed, double labels) const {
+  model->train();
+  model::DropoutStreams streams(seed);
+  const model::Memory memory = model->encode(evaluate::tensors_of(shard.source), streams);
+  const at::Tensor hidden = model->decode(evaluate::tensors_of(shard.target), memory, streams);
+  const LinearCrossEntropyResult loss =
+      linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(shard),
+                           {.label_smoothing = config_.train.label_smoothing});
+  const ShardLoss result{loss.loss.item<double>(), loss.nll.item<double>()};
+  if (std::isfinite(result.smoothed)) (loss.loss / labels).backward();
+  return result;
 }
 
 void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::string& what) {
@@ -224,16 +250,16 @@ void Trainer::forecast_memory() {
   const data::Batcher::Largest largest = batcher_.largest_batch();
   const cost::TrainingMemory needed = cost::training_memory(
       config_, parts_.model->source_vocabulary(), parts_.model->target_vocabulary(),
-      {largest.source_tokens, largest.target_tokens, largest.pairs});
-  // The weights are there already, and so are the text and the libraries.
-  const int64_t resident = process_memory().now;
-  const int64_t forecast = resident + needed.total() - needed.weights;
-  log::info("memory: about ", mebibytes(forecast), " at the peak: ", mebibytes(resident),
-            " resident now, gradients and optimiser ",
+      {largest.source_tokens, largest.target_tokens}, at::get_num_threads());
+  // The weights were there already, and so were the text and the libraries.
+  const int64_t forecast = resident_ + needed.total() - needed.weights;
+  log::info("memory: about ", mebibytes(forecast), " at the peak: ", mebibytes(resident_),
+            " resident at the start, gradients and optimiser ",
             mebibytes(needed.gradients + needed.moments + needed.average), ", activations ",
             mebibytes(needed.activations), ", loss ", mebibytes(needed.loss), ", kept for reuse ",
             mebibytes(needed.kept));
-  diary_.write("memory_forecast", {{"step", parts_.state.step}, {"bytes", forecast}});
+  diary_.write("memory_forecast",
+               {{"step", parts_.state.step}, {"bytes", forecast}, {"resident_bytes", resident_}});
 }
 
 void Trainer::validate(const SafePoint& safe_point, bool counts_for_patience) {

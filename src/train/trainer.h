@@ -11,8 +11,10 @@
 #include "src/config/interrupt.h"
 #include "src/data/batcher.h"
 #include "src/io/diary.h"
+#include "src/train/memory.h"
 #include "src/train/optimizer.h"
 #include "src/train/progress.h"
+#include "src/train/replicas.h"
 #include "src/train/run_parts.h"
 
 namespace headwise::train {
@@ -32,6 +34,15 @@ class Trainer {
   void update(const SafePoint& safe_point);
   bool accumulate_gradients(const std::vector<data::Batch>& batches, io::UpdateSums& sums,
                             const SafePoint& safe_point);
+  /// Sums over the labels of a shard.
+  struct ShardLoss {
+    double smoothed = 0, nll = 0;
+  };
+  /// Adds a micro-batch's gradients to those of the replicas. False: a loss is not finite.
+  bool add_gradients(const data::Batch& batch, int64_t micro_batch, io::UpdateSums& sums);
+  /// `labels`: of the whole update, what its loss is the mean over.
+  ShardLoss differentiate_shard(model::Transformer& model, const data::Batch& shard, uint64_t seed,
+                                double labels) const;
   void skip_update(const std::vector<data::Batch>& batches, const std::string& what);
   void note_progress(const io::UpdateSums& sums, double gradient_norm);
 
@@ -45,8 +56,10 @@ class Trainer {
   double remaining_seconds() const;
 
   RunParts parts_;
+  const int64_t resident_ = process_memory().now;  // bytes: the weights are there, nothing else yet
   const config::Config& config_;
   Optimizer optimizer_;
+  Replicas replicas_;
   std::unique_ptr<MovingAverage> average_;
   data::Batcher batcher_;
   io::Diary diary_;

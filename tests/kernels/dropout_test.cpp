@@ -1,5 +1,5 @@
 // The bits of dropout: published vectors, an independent formula, and statistics.
-#include "csrc/kernels/attention/dropout.h"
+#include "csrc/kernels/dropout.h"
 
 #include <gtest/gtest.h>
 

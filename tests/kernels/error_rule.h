@@ -14,6 +14,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "csrc/kernels/element.h"
 
@@ -56,6 +57,21 @@ inline void expect_within(const ErrorSize& error, const ErrorSize& plain, Factor
   EXPECT_LE(error.largest(), factors.largest * plain.largest() + floor)
       << "largest error, " << what;
   EXPECT_LE(error.rms(), factors.rms * plain.rms() + floor) << "root-mean-square error, " << what;
+}
+
+/// Numbers of one quantity against the exact ones and the plain formula's.
+template <typename A, typename B, typename P>
+void expect_as_exact(const std::vector<A>& ours, const std::vector<B>& exact,
+                     const std::vector<P>& plain, const std::string& what, double epsilon) {
+  ErrorSize error, plain_error;
+  double largest = 4;  // of the terms: a difference of them may be 0
+  for (size_t i = 0; i < ours.size(); ++i) {
+    ASSERT_FALSE(std::isnan(static_cast<double>(ours[i]))) << what << " " << i;
+    error.add(static_cast<double>(ours[i]) - static_cast<double>(exact[i]));
+    plain_error.add(static_cast<double>(plain[i]) - static_cast<double>(exact[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(exact[i])));
+  }
+  expect_within(error, plain_error, {4, 2}, 2 * epsilon * largest, what);
 }
 
 /// One quantity of one case. epsilon: of the type the result has. A poisoned case may expect NaN,

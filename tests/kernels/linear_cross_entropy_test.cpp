@@ -117,20 +117,6 @@ struct PlainLoss {
   }
 };
 
-template <typename A, typename B, typename P>
-void expect_as_exact(const std::vector<A>& ours, const std::vector<B>& exact,
-                     const std::vector<P>& plain, const std::string& what, double epsilon) {
-  ErrorSize error, plain_error;
-  double largest = 4;  // of the terms: a difference of them may be 0
-  for (size_t i = 0; i < ours.size(); ++i) {
-    ASSERT_FALSE(std::isnan(static_cast<double>(ours[i]))) << what << " " << i;
-    error.add(static_cast<double>(ours[i]) - static_cast<double>(exact[i]));
-    plain_error.add(static_cast<double>(plain[i]) - static_cast<double>(exact[i]));
-    largest = std::max(largest, std::abs(static_cast<double>(exact[i])));
-  }
-  expect_within(error, plain_error, {4, 2}, 2 * epsilon * largest, what);
-}
-
 template <typename C>
 void check_case(const LossCase& c) {
   SCOPED_TRACE(::testing::Message() << c.rows << " x " << c.width << " x " << c.classes << ", bias "

@@ -333,3 +333,29 @@ def test_the_configuration_of_a_run_trains_again(tmp_path):
     assert CONFIG not in again.config.read_text("utf-8")  # the resolved one
     weights = [(each.step() / "model.safetensors").read_bytes() for each in (run, again)]
     assert weights[0] == weights[1]
+
+
+# --- threads
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_threads_change_no_bit(shards, tmp_path):
+    """Each shard is one thread's work, however many threads there are."""
+    hashes = set()
+    for threads in (1, 2, 4):
+        run = Training(tmp_path / str(threads), [f"train.shards={shards}", "model.dropout=0.1"])
+        run.run(f"train.threads={threads}", "train.max_steps=12")
+        hashes.add(sha256((run.folder / "last" / "model.safetensors").read_bytes()).hexdigest())
+    assert len(hashes) == 1
+
+
+def test_shards_give_the_gradient_of_the_whole(tmp_path):
+    """Without dropout it does not matter how a batch is cut, but for rounding."""
+    gradients = []
+    for shards in (1, 2, 5):
+        settings = [*FROZEN, f"train.shards={shards}", "train.max_steps=1", "train.batch_tokens=600"]
+        run = Training(tmp_path / str(shards), settings)
+        run.run()
+        gradients.append(gradient(run, 1))
+    for other in gradients[1:]:
+        assert (other - gradients[0]).norm() < 1e-6 * gradients[0].norm()

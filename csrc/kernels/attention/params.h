@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "csrc/kernels/attention/dropout.h"
 #include "csrc/kernels/attention/mask.h"
+#include "csrc/kernels/dropout.h"
 #include "csrc/kernels/element.h"
 
 namespace headwise::kernels {

@@ -49,22 +49,33 @@ TEST(ParameterCount, SeparateAndUntiedEmbeddingsAreTablesOfTheirOwn) {
 
 TEST(TrainingMemory, OptimiserAndAverageAreMultiplesOfTheWeights) {
   config::Config config = base();
-  const TrainingMemory plain = training_memory(config, 100, 100, {50, 40, 5});
+  config.train.shards = 3;
+  const TrainingMemory plain = training_memory(config, 100, 100, {50, 40}, 2);
   EXPECT_EQ(plain.weights, 4 * parameter_count(config.model, 100, 100));
-  EXPECT_EQ(plain.gradients, plain.weights);
+  EXPECT_EQ(plain.gradients, 3 * plain.weights);
   EXPECT_EQ(plain.moments, 2 * plain.weights);
   EXPECT_EQ(plain.average, 0);
   config.train.ema = 0.99;
-  EXPECT_EQ(training_memory(config, 100, 100, {50, 40, 5}).average, plain.weights);
+  EXPECT_EQ(training_memory(config, 100, 100, {50, 40}, 2).average, plain.weights);
 }
 
 TEST(TrainingMemory, ActivationsGrowLinearlyWithTokens) {
   const config::Config config = base();
   const auto activations = [&](int64_t source, int64_t target) {
-    return training_memory(config, 100, 100, {source, target, 1}).activations;
+    return training_memory(config, 100, 100, {source, target}, 2).activations;
   };
   EXPECT_EQ(activations(200, 0) + activations(0, 300), activations(200, 300));
   EXPECT_EQ(activations(400, 600), 2 * activations(200, 300));
+}
+
+TEST(TrainingMemory, OnlyShardsThatRunAtOnceHaveActivations) {
+  config::Config config = base();
+  config.train.shards = 4;
+  const auto activations = [&](int64_t threads) {
+    return training_memory(config, 100, 100, {400, 800}, threads).activations;
+  };
+  EXPECT_EQ(activations(2), 2 * activations(1));
+  EXPECT_EQ(activations(8), activations(4));
 }
 
 }  // namespace

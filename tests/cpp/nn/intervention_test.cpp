@@ -13,8 +13,8 @@ std::vector<at::Tensor> on_every_path(MultiHeadAttention module, const at::Tenso
   masks.causal = true;
   const at::Tensor padded = module->forward(x, x, x, masks).output;
   const at::Tensor rows = x.flatten(0, 1), starts = starts_of({kLength, kLength});
-  const at::Tensor packed =
-      module->forward_packed(rows, rows, rows, {starts, starts, kLength, kLength}, true);
+  const at::Tensor packed = module->forward_packed(
+      rows, rows, rows, {starts, starts, kLength, kLength}, {.causal = true});
   KeyValueCache cache(2, module->options.num_kv_heads, kLength, module->options.head_dim,
                       x.options());
   const at::Tensor first = module->forward_step(x.slice(1, 0, 4), cache);

@@ -34,10 +34,11 @@ void expect_packed_equals_padded(MultiHeadAttention module, const Batch& batch, 
   const at::Tensor query = pack(batch.query, batch.query_lengths);
   const at::Tensor key = pack(batch.key, batch.key_lengths);
   const AttentionOutput padded = module->forward(batch.query, batch.key, batch.key, masks, true);
-  const at::Tensor packed = module->forward_packed(query, key, key, batch.sequences, causal);
+  const at::Tensor packed =
+      module->forward_packed(query, key, key, batch.sequences, {.causal = causal});
   const at::Tensor rows = pack(padded.output, batch.query_lengths);
   expect_close(packed, rows);
-  expect_close(module->attention_weights_packed(query, key, batch.sequences, causal),
+  expect_close(module->attention_weights_packed(query, key, batch.sequences, {.causal = causal}),
                padded.weights);
 
   const at::Tensor direction = at::randn_like(rows);
@@ -77,7 +78,7 @@ TEST(Packed, HideIndexesInsideASequence) {
   const at::Tensor key = pack(batch.key, batch.key_lengths);
   const at::Tensor padded = module->forward(batch.query, batch.key, batch.key, masks).output;
   const at::Tensor packed =
-      module->forward_packed(query, key, key, batch.sequences, false, masks.hide);
+      module->forward_packed(query, key, key, batch.sequences, {.hide = masks.hide});
   expect_close(packed, pack(padded, batch.query_lengths));
   EXPECT_FALSE(at::equal(packed, module->forward_packed(query, key, key, batch.sequences)));
 }

@@ -27,12 +27,14 @@ TEST(MicroBatches, PaddingCountsTheLongestOfBothSides) {
   EXPECT_EQ(padded_positions(batch_of({1, 2, 3}, 10, 7)), 51);
 }
 
-TEST(MicroBatches, SeedsOfNeighbouringRunsAndBatchesDiffer) {
+TEST(MicroBatches, SeedsOfNeighbouringRunsBatchesAndShardsDiffer) {
   std::set<uint64_t> seeds;
   for (int64_t run = 0; run < 50; ++run) {
-    for (int64_t batch = 0; batch < 200; ++batch) seeds.insert(micro_batch_seed(run, batch));
+    for (int64_t batch = 0; batch < 200; ++batch) {
+      for (int64_t shard = 0; shard < 8; ++shard) seeds.insert(shard_seed(run, batch, shard));
+    }
   }
-  EXPECT_EQ(seeds.size(), 50u * 200u);
+  EXPECT_EQ(seeds.size(), 50u * 200u * 8u);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Dropout bits of the attention weights: a pure function of (seed, offset, b * H + h, i, j), so
-// that every form, tiling, thread count and device drops the same weights. Written once, for host
-// and device.
+// Dropout bits: a pure function of (seed, offset, matrix, row, column), so that every form, tiling,
+// thread count and device drops the same numbers. Of attention weights the matrix is b * H + h; ops
+// on rows of tokens have one matrix, 0. Written once, for host and device.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ HEADWISE_HOST_DEVICE inline Philox4 philox4x32_7(Philox4 counter, uint64_t key) 
 struct Dropout {
   uint64_t seed = 0;
   uint32_t offset = 0;
-  uint32_t threshold = 0;  // a weight whose 16 random bits are below it is dropped; 0 = no dropout
+  uint32_t threshold = 0;  // a number whose 16 random bits are below it is dropped; 0 = no dropout
 };
 
 /// Threshold for a probability in [0, 1), in steps of 1/65536.
@@ -41,26 +41,26 @@ HEADWISE_HOST_DEVICE inline uint32_t dropout_threshold(double probability) {
   return scaled >= 65535.0 ? 65535u : static_cast<uint32_t>(scaled);
 }
 
-/// Factor of a kept weight; exact for the threshold, so that dropout is unbiased.
+/// Factor of a kept number; exact for the threshold, so that dropout is unbiased.
 HEADWISE_HOST_DEVICE inline double dropout_scale(const Dropout& dropout) {
   return 65536.0 / (65536.0 - dropout.threshold);
 }
 
 /// Random bits of one row for the eight columns 32 * block + 8 * w + 2 * lane + {0, 1}, w = 0 … 3:
 /// word w holds the even column in its low half and the odd one in its high half. These are the
-/// columns one lane of an mma fragment owns. lane = 0 … 3; head = b * H + h.
-HEADWISE_HOST_DEVICE inline Philox4 dropout_bits(const Dropout& dropout, int64_t head, int64_t row,
-                                                 int64_t block, int lane) {
+/// columns one lane of an mma fragment owns. lane = 0 … 3.
+HEADWISE_HOST_DEVICE inline Philox4 dropout_bits(const Dropout& dropout, int64_t matrix,
+                                                 int64_t row, int64_t block, int lane) {
   const Philox4 counter{{static_cast<uint32_t>(4 * block + lane), static_cast<uint32_t>(row),
-                         static_cast<uint32_t>(head), dropout.offset}};
+                         static_cast<uint32_t>(matrix), dropout.offset}};
   return philox4x32_7(counter, dropout.seed);
 }
 
-/// Whether the weight of (head, row, column) is kept: the definition, one weight at a time.
-HEADWISE_HOST_DEVICE inline bool dropout_keeps(const Dropout& dropout, int64_t head, int64_t row,
+/// Whether number (row, column) of a matrix is kept: the definition, one number at a time.
+HEADWISE_HOST_DEVICE inline bool dropout_keeps(const Dropout& dropout, int64_t matrix, int64_t row,
                                                int64_t column) {
   const Philox4 bits =
-      dropout_bits(dropout, head, row, column / 32, static_cast<int>(column % 8 / 2));
+      dropout_bits(dropout, matrix, row, column / 32, static_cast<int>(column % 8 / 2));
   const uint32_t word = bits.word[column % 32 / 8];
   const uint32_t half = column % 2 == 0 ? word & 0xFFFF : word >> 16;
   return half >= dropout.threshold;
