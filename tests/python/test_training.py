@@ -335,6 +335,34 @@ def test_the_configuration_of_a_run_trains_again(tmp_path):
     assert weights[0] == weights[1]
 
 
+# --- the fused path against plain torch
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_ten_updates_lose_what_plain_torch_loses(norm, tmp_path):
+    """The corpus is one batch; the twin goes on from the weights before the first update."""
+    schedule = ["schedule.kind='constant'", "schedule.learning_rate=0.003", "schedule.warmup=0"]
+    whole = ["data.embedded_pairs=60", "train.batch_tokens=100000", "train.log_every=1"]
+    model = ["model.dropout=0.0", f"model.norm={norm}", "train.clip_norm=0.0"]
+    adam = ["optimizer.beta1=0.9", "optimizer.beta2=0.98", "optimizer.epsilon=1e-9"]
+    start = Training(tmp_path / "start", [*model, *whole, *FROZEN[:2]])
+    start.run("train.max_steps=1")
+    run = Training(tmp_path / "run", [*model, *whole, *schedule, *adam, "train.max_steps=10"])
+    run.run()
+    sources, targets = zip(*embedded_pairs("train", 60), strict=True)
+    twin = Twin(start.step(1))
+    count = sum(map(len, twin.target_ids(targets)))
+    optimizer = torch.optim.Adam(twin.weights.values(), lr=0.003, betas=(0.9, 0.98), eps=1e-9)
+    for entry in run.diary("train"):
+        loss = twin.losses(sources, targets)[0] / count
+        assert entry["loss"] == pytest.approx(loss.item(), rel=1e-5), entry["step"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert len(run.diary("train")) == 10
+    assert entry["loss"] < 0.9 * run.diary("train")[0]["loss"]
+
+
 # --- threads
 
 
