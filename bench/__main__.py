@@ -76,6 +76,19 @@ def _add_train(commands: argparse._SubParsersAction) -> None:
     add("--json", type=Path, metavar="FILE", help="write everything measured")
 
 
+def _add_translate(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser(
+        "translate", help="headwise translate against CTranslate2 on the same weights"
+    )
+    add = command.add_argument
+    add("model", type=Path, help="a run's folder or a checkpoint")
+    add("source", type=Path, help="text to translate, plain or gzip")
+    add("--case", default="", metavar="TEXT", help="only cases whose name contains this")
+    add("--threads", type=_thread_counts, default=[1], metavar="N[,N]", help="default: 1")
+    add("--repeats", type=int, default=5, metavar="N", help="readings a side (at least 5)")
+    add("--json", type=Path, metavar="FILE", help="write everything measured")
+
+
 def main() -> int:
     """Read the command line and run the command."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
@@ -83,14 +96,15 @@ def main() -> int:
     _add_attention(commands)
     _add_loss(commands)
     _add_train(commands)
+    _add_translate(commands)
     options = parser.parse_args()
     if options.repeats < 5:
         parser.error(f"--repeats {options.repeats}: at least 5 are needed for a spread")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # no word about accelerators not found
-    if options.command == "train":
-        from bench import train
+    if options.command in ("train", "translate"):
+        from bench import train, translate
 
-        return train.run(options)
+        return {"train": train, "translate": translate}[options.command].run(options)
     if options.clock == "cpu" and options.threads != [1]:
         parser.error("--clock cpu adds up what all threads take: it needs --threads 1")
     if options.command == "attention" and options.peer and options.memory:

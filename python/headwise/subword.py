@@ -48,6 +48,10 @@ class Subword:
         """Give the ids of a line, without begin and end."""
         return self._processor.encode(text)
 
+    def piece(self, number: int) -> str:
+        """Give the text of a piece of the vocabulary."""
+        return self._processor.id_to_piece(number)
+
     def decode(self, ids: Iterable[int]) -> str:
         """Give the text of ids; control ids are skipped.
 

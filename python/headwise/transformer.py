@@ -15,7 +15,7 @@ from torch import Tensor
 from headwise.model_config import AttentionShape, ModelConfig
 from headwise.nn import CrossCache, KeyValueCache, MultiHeadAttention
 
-__all__ = ["DecoderState", "Memory", "Transformer"]
+__all__ = ["DecoderState", "Memory", "Transformer", "sinusoids"]
 
 
 @dataclass
@@ -253,7 +253,7 @@ class Transformer(torch.nn.Module):
         x = table(ids) * math.sqrt(width)
         if self.config.positions == "sinusoidal":
             positions = torch.arange(first, first + ids.size(1), device=ids.device)
-            x = x + _sinusoids(positions, width).to(x.dtype)
+            x = x + sinusoids(positions, width).to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
 
     def _scores(self, x: Tensor) -> Tensor:
@@ -275,7 +275,7 @@ def _attention(config: ModelConfig, shape: AttentionShape, rotary: bool) -> Mult
     )
 
 
-def _sinusoids(positions: Tensor, width: int) -> Tensor:
+def sinusoids(positions: Tensor, width: int) -> Tensor:
     """(T, E) float64: column 2i holds sin, 2i + 1 cos of position / 10000^(2i / E)."""
     column = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64)
     angle = positions.double()[:, None] * torch.exp(column * (-math.log(10000.0) / width))

@@ -1,8 +1,10 @@
 #include "src/evaluate/translator.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -85,28 +87,23 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
   });
 
   std::vector<std::vector<Translation>> outputs(parts.size());
-  for (size_t begin = 0; begin < order.size();) {
+  const auto translate_batch = [&](const std::vector<size_t>& batch) {
     std::vector<data::Ids> sources;
     std::vector<decode::SearchRequest> requests;
-    int64_t tokens = 0;
-    size_t end = begin;
-    for (; end < order.size(); ++end) {
-      const Part& part = parts[order[end]];
-      tokens += int64_t(part.ids.size()) + 1;
-      if (end > begin && tokens > options_.decoding.batch_tokens) break;
-      sources.push_back(part.ids);
-      requests.push_back(request_for(part));
+    for (const size_t i : batch) {
+      sources.push_back(parts[i].ids);
+      requests.push_back(request_for(parts[i]));
     }
     const auto found = search_batch(sources, requests, safe_point);
-    for (size_t i = begin; i < end; ++i) {
-      for (const decode::Hypothesis& hypothesis : found[i - begin]) {
-        outputs[order[i]].push_back({vocabularies_.target.decode(hypothesis.ids),
+    for (size_t i = 0; i < batch.size(); ++i) {
+      for (const decode::Hypothesis& hypothesis : found[i]) {
+        outputs[batch[i]].push_back({vocabularies_.target.decode(hypothesis.ids),
                                      hypothesis.log_probability, hypothesis.score,
                                      hypothesis.finished});
       }
     }
-    begin = end;
-  }
+  };
+  side_by_side(batches_of(parts, order), translate_batch);
 
   std::vector<TranslatedLine> results(lines.size());
   for (size_t i = 0; i < parts.size(); ++i) append(results[parts[i].line], outputs[i]);
@@ -114,6 +111,33 @@ std::vector<TranslatedLine> Translator::translate(const std::vector<std::string>
     if (line.nbest.empty()) line.nbest.emplace_back();  // empty line in, empty line out
   }
   return results;
+}
+
+std::vector<std::vector<size_t>> Translator::batches_of(const std::vector<Part>& parts,
+                                                        const std::vector<size_t>& order) const {
+  std::vector<std::vector<size_t>> batches;
+  int64_t tokens = 0;
+  for (const size_t i : order) {
+    const int64_t own = int64_t(parts[i].ids.size()) + 1;
+    if (batches.empty() || tokens + own > options_.decoding.batch_tokens) {
+      batches.emplace_back();
+      tokens = 0;
+    }
+    batches.back().push_back(i);
+    tokens += own;
+  }
+  return batches;
+}
+
+void Translator::side_by_side(const std::vector<std::vector<size_t>>& batches,
+                              const std::function<void(const std::vector<size_t>&)>& translate) {
+  model_->eval();
+  // Whoever is free takes the next batch. With one batch its operations have all threads.
+  std::atomic<size_t> next = 0;
+  const int64_t workers = std::min<int64_t>(at::get_num_threads(), int64_t(batches.size()));
+  at::parallel_for(0, workers, 1, [&](int64_t, int64_t) {
+    for (size_t i = next++; i < batches.size(); i = next++) translate(batches[i]);
+  });
 }
 
 decode::SearchRequest Translator::request_for(const Part& part) const {
@@ -127,8 +151,7 @@ decode::SearchRequest Translator::request_for(const Part& part) const {
 std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
     const std::vector<data::Ids>& sources, const std::vector<decode::SearchRequest>& requests,
     const SafePoint& safe_point) {
-  at::NoGradGuard no_grad;
-  model_->eval();
+  const c10::InferenceMode inference;
   const data::Packed packed = pack_sources(sources, vocabularies_.source.eos());
   const model::Memory memory = model_->encode(tensors_of(packed));
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,12 @@ class Translator {
   };
 
   std::vector<Part> cut_into_parts(const std::vector<std::string>& lines, int64_t first_line) const;
+  /// Numbers of parts, in this order, as many in a batch as fit.
+  std::vector<std::vector<size_t>> batches_of(const std::vector<Part>& parts,
+                                              const std::vector<size_t>& order) const;
+  /// Every batch once, one thread each: small operations cannot share threads well.
+  void side_by_side(const std::vector<std::vector<size_t>>& batches,
+                    const std::function<void(const std::vector<size_t>&)>& translate);
   decode::SearchRequest request_for(const Part& part) const;
   std::vector<std::vector<decode::Hypothesis>> search_batch(
       const std::vector<data::Ids>& sources, const std::vector<decode::SearchRequest>& requests,

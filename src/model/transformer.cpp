@@ -1,6 +1,7 @@
 #include "src/model/transformer.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/nn/init.h>
 
 #include <cmath>
@@ -75,8 +76,11 @@ void TransformerImpl::initialise() {
 }
 
 at::Tensor TransformerImpl::positions_up_to(int64_t length, const at::TensorOptions& options) {
+  const std::scoped_lock lock(position_mutex_);
   if (!position_table_.defined() || position_table_.size(0) < length ||
       position_table_.dtype() != options.dtype()) {
+    // It may outlive this pass and meet another that is differentiated.
+    const c10::InferenceMode ordinary(false);
     int64_t rows = 64;
     while (rows < length) rows *= 2;
     position_table_ = sinusoidal_table(rows, config_.width, options);

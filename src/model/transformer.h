@@ -7,6 +7,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "src/config/config.h"
@@ -76,7 +77,10 @@ class TransformerImpl : public torch::nn::Module {
   torch::nn::Embedding source_embedding_{nullptr}, target_embedding_{nullptr};
   Residual encoder_norm_{nullptr}, decoder_norm_{nullptr};  // pre-norm only
   torch::nn::Linear output_{nullptr};                       // untied only
-  at::Tensor position_table_;  // grows on demand; derived, so not part of a checkpoint
+  // Grows on demand; derived, so not part of a checkpoint. Threads that decode side by side share
+  // it.
+  std::mutex position_mutex_;
+  at::Tensor position_table_;
 };
 TORCH_MODULE(Transformer);
 

@@ -13,7 +13,7 @@ import headwise
 import pytest
 import torch
 
-from bench import loss, ours, sdpa
+from bench import loss, ours, sdpa, train_peer
 from bench.cases import CASES, Case, Demand
 from bench.compare import Measured, RefusedError, Sides, compare, largest_difference
 from bench.inputs import Inputs
@@ -252,3 +252,39 @@ def test_a_wrong_call_is_explained(arguments, complaint):
     )
     assert run.returncode == 2
     assert complaint in run.stderr
+
+
+# --- the peers of `bench train`
+
+MODEL = {"width": 16, "feed_forward": 24, "norm": "pre", "dropout": 0.0}
+MODEL |= {"encoder_layers": 1, "decoder_layers": 2}
+MODEL |= {"encoder_heads": 2, "decoder_heads": 2, "cross_heads": 4}
+JOB = {"model": MODEL, "vocabulary": 30, "smoothing": 0.1}
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_tuned_peer_trains_the_same_model(norm):
+    job = {**JOB, "model": {**MODEL, "norm": norm}}
+    torch.manual_seed(3)
+    plain, tuned = (train_peer.Translator(job, tuned) for tuned in (False, True))
+    tuned.load_state_dict(plain.state_dict())
+    source = torch.randint(1, 30, (4, 6))  # tuned: all sources of a batch have one length
+    inputs = torch.randint(1, 30, (4, 5))
+    labels = torch.randint(1, 30, (4, 5))
+    labels[1, 3:] = labels[2, 1:] = train_peer.PAD
+    losses = [model(source, inputs, labels) for model in (plain, tuned)]
+    torch.testing.assert_close(*losses)
+    for loss_ in losses:
+        loss_.backward()
+    for a, b in zip(plain.parameters(), tuned.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", train_peer.FORMS)
+def test_a_peer_sees_every_pair_once(form):
+    pairs = [([i] * (1 + i % 7), [i] * (1 + i % 5)) for i in range(1, 120)]
+    epoch = train_peer.batches(pairs, 20, form)
+    assert sorted(pair for batch in epoch for pair in batch) == sorted(pairs)
+    assert all(sum(len(b) for _, b in batch) <= 20 for batch in epoch)
+    if form == "tuned":
+        assert all(len({len(a) for a, _ in batch}) == 1 for batch in epoch)
