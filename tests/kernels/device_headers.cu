@@ -1,7 +1,7 @@
 // Compiled, never run: device code uses what the headers promise to share with it.
-#include "csrc/kernels/dropout.h"
 #include "csrc/kernels/attention/mask.h"
 #include "csrc/kernels/attention/params.h"
+#include "csrc/kernels/dropout.h"
 #include "csrc/kernels/element.h"
 
 namespace headwise::kernels {
