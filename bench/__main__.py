@@ -5,10 +5,10 @@ import os
 import sys
 from pathlib import Path
 
+from bench.forms import FORMS
 from bench.targets import TARGETS, restart_with
 
 ROOT = Path(__file__).resolve().parents[1]
-FORMS = ["padded", "sorted", "tuned"]
 
 
 def _thread_counts(text: str) -> list[int]:
@@ -70,7 +70,7 @@ def _add_train(commands: argparse._SubParsersAction) -> None:
     add("--threads", type=_thread_counts, default=[1], metavar="N[,N]", help="default: 1")
     add("--updates", type=int, default=60, metavar="N", help="of one reading")
     add("--repeats", type=int, default=5, metavar="N", help="readings a side (at least 5)")
-    add("--forms", nargs="+", choices=sorted(FORMS), default=FORMS, help="of the peer")
+    add("--forms", nargs="+", choices=sorted(FORMS), default=list(FORMS), help="of the peer")
     add("--peer", metavar="PYTHON", help="interpreter whose torch is compared with")
     add("--target", choices=sorted(TARGETS), help="hold both sides to this instruction set")
     add("--json", type=Path, metavar="FILE", help="write everything measured")

@@ -6,6 +6,7 @@ import datetime
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,18 +18,14 @@ from typing import Any
 
 import tomllib
 
+from bench.forms import FORMS
 from bench.machine import ROOT, processor
 from bench.targets import ALLOCATOR, TARGETS
 from bench.timing import Comparison, judge
 
-__all__ = ["FORMS", "run"]
+__all__ = ["run"]
 
 BAR = {"padded": (5.0, 7.0), "sorted": (2.5, 3.5), "tuned": (1.6, 2.2)}  # bar, goal
-FORMS = {
-    "padded": "eager, random padded batches",
-    "sorted": "eager, batches of similar lengths",
-    "tuned": "eager, tuned by hand (see docs/benchmarks.md)",
-}
 WARM_UP = 20  # updates that are not timed, both sides
 
 
@@ -128,7 +125,7 @@ class _Headwise:
         events = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
         train = [event for event in events if event["event"] == "train"]
         memory = {event["event"]: event for event in events}
-        subprocess.run(["rm", "-r", output], check=True)
+        shutil.rmtree(output)
         first, last = train[0], train[-1]
         return Reading(
             last["seconds"] - first["seconds"],

@@ -21,7 +21,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-FORMS = ["padded", "sorted", "tuned"]
 PAD = 0
 Pair = tuple[list[int], list[int]]
 

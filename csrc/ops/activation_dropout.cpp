@@ -124,6 +124,9 @@ TensorPair backward_cpu(const at::Tensor& y_gradient, const OptionalTensor& y,
   const RowActivation function = parse_activation(activation);
   TORCH_CHECK_VALUE(function == RowActivation::kNone || y.has_value(),
                     "activation_dropout_backward: activation is \"relu\" and no y came");
+  TORCH_CHECK_VALUE(!y.has_value() || y->sizes() == y_gradient.sizes(),
+                    "activation_dropout_backward: y and y_gradient have sizes ", y->sizes(),
+                    " and ", y_gradient.sizes(), "; they need the same");
   return row_sum_type(y_gradient) == at::kDouble
              ? backward_of<double>(y_gradient, y, function, bias_gradient, options)
              : backward_of<float>(y_gradient, y, function, bias_gradient, options);

@@ -6,8 +6,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "csrc/kernels/residual_norm/params.h"
 #include "csrc/ops/dropout.h"
@@ -155,6 +157,17 @@ NormGradients backward_cpu(const OptionalTensor& sum_gradient, const at::Tensor&
                            c10::SymInt offset) {
   const DropoutOptions options{dropout, seed, std::move(offset)};
   check_dropout(kName, options, sum);
+  const auto needs = [&](const char* name, const at::Tensor& tensor, at::IntArrayRef sizes) {
+    TORCH_CHECK_VALUE(tensor.sizes() == sizes, "residual_norm_backward: ", name, " has sizes ",
+                      tensor.sizes(), "; ", sizes, " are needed");
+  };
+  TORCH_CHECK_VALUE(sum.dim() == 2, "residual_norm_backward: sum (N, E) is needed; it has sizes ",
+                    sum.sizes());
+  if (sum_gradient.has_value()) needs("sum_gradient", *sum_gradient, sum.sizes());
+  needs("normed_gradient", normed_gradient, sum.sizes());
+  needs("mean", mean, {sum.size(0)});
+  needs("inverse", inverse, {sum.size(0)});
+  needs("weight", weight, {sum.size(1)});
   const NormResult saved{sum, at::Tensor(), mean, inverse};
   return row_sum_type(sum) == at::kDouble
              ? backward_of<double>(sum_gradient, normed_gradient, saved, weight, options)

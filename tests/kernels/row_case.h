@@ -1,4 +1,4 @@
-// Rows of tokens as kernels take them: a stride of whole vectors, NaN nowhere, rubbish in between.
+// Rows of tokens as kernels take them: a stride of whole vectors, zeros past the width.
 #pragma once
 
 #include <cstdint>

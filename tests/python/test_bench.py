@@ -16,6 +16,7 @@ import torch
 from bench import loss, ours, sdpa, train_peer
 from bench.cases import CASES, Case, Demand
 from bench.compare import Measured, RefusedError, Sides, compare, largest_difference
+from bench.forms import FORMS
 from bench.inputs import Inputs
 from bench.machine import kernel_build_times
 from bench.memory import Block, peak_of, replay
@@ -280,7 +281,7 @@ def test_the_tuned_peer_trains_the_same_model(norm):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", train_peer.FORMS)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_peer_sees_every_pair_once(form):
     pairs = [([i] * (1 + i % 7), [i] * (1 + i % 5)) for i in range(1, 120)]
     epoch = train_peer.batches(pairs, 20, form)

@@ -190,6 +190,17 @@ def test_bad_calls(changes: dict, error: type, words: str) -> None:
         headwise.residual_norm(**call)
 
 
+def test_backward_ops_refuse_other_sizes() -> None:
+    """Whoever calls them by hand gets an error, not numbers from beyond a tensor."""
+    rows, column, ops = torch.zeros(4, 8), torch.zeros(8), torch.ops.headwise
+    with pytest.raises(ValueError, match=r"normed_gradient has sizes \[3, 8\]; \[4, 8\]"):
+        ops.residual_norm_backward(None, rows[:3], rows, column[:4], column[:4], column)
+    with pytest.raises(ValueError, match=r"mean has sizes \[3\]; \[4\] are needed"):
+        ops.residual_norm_backward(None, rows, rows, column[:3], column[:4], column)
+    with pytest.raises(ValueError, match=r"y and y_gradient have sizes \[3, 8\] and \[4, 8\]"):
+        ops.activation_dropout_backward(rows, rows[:3])
+
+
 def test_bad_activation_calls() -> None:
     x = torch.zeros(4, 8)
     with pytest.raises(ValueError, match='activation is "gelu"; "relu" or "none" is needed'):

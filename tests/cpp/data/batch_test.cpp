@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "src/data/batcher.h"
 

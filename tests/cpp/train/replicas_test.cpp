@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <cmath>
 
 #include "src/io/model_io.h"
 #include "src/train/optimizer.h"
