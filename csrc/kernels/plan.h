@@ -1,6 +1,6 @@
 // The seam between kernels and their caller. The caller owns threads and memory: it asks for a
-// plan, then runs every item of a phase in any order on any threads, and the phases one after the
-// other. Results do not depend on who runs which item.
+// plan, then runs every item of a phase in any order and grouping on any threads, and the phases
+// one after the other. Results do not depend on who runs which item.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,11 @@ struct Plan {
   size_t workspace_bytes = 0;  // shared by all items of all phases; any content at the start
   Area tile = {};              // whose scores are held at once, at most
   Area block = {};             // that an item of the first phase covers, at most
+};
+
+/// Items begin … end - 1 of a phase, run one after the other.
+struct ItemRange {
+  int64_t begin = 0, end = 0;
 };
 
 /// Memory an item works in, aligned for every vector.

@@ -58,8 +58,8 @@ TYPED_TEST(AttentionPlan, SplitsKeysOfFewQueriesOnly) {
   const auto phases = [&](int64_t queries, int64_t keys) {
     return kernels::plan(this->template sized<Forward>(queries, keys)).phases.size();
   };
-  EXPECT_EQ(phases(8, 512), 1u);
-  EXPECT_EQ(phases(8, 513), 2u);
+  EXPECT_EQ(phases(8, 1024), 1u);
+  EXPECT_EQ(phases(8, 1025), 2u);
   EXPECT_EQ(phases(9, 5000), 1u);
 }
 

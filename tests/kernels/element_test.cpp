@@ -79,6 +79,12 @@ TYPED_TEST(ElementTest, RoundsToTheNearest) {
   EXPECT_EQ(this->round(-INFINITY), infinity | 0x8000u);
 }
 
+// Products of pairs take BFloat16 below 2^-126 for zero.
+template <typename T>
+bool is_flushed(uint32_t bits) {
+  return std::is_same_v<T, BFloat16> && kernels::cpu::multiplies_pairs() && (bits & 0x7F80) == 0;
+}
+
 // One key: the output is the value, whatever it is; so all numbers pass through loads and stores.
 TYPED_TEST(ElementTest, PassesThroughTheKernels) {
   using T = TypeParam;
@@ -94,7 +100,8 @@ TYPED_TEST(ElementTest, PassesThroughTheKernels) {
     run_plan(params);
     int64_t wrong = 0;
     for (uint32_t bits = 0; bits < 65536; ++bits) {
-      const float want = kernels::to_compute(T{static_cast<uint16_t>(bits)});
+      const float want =
+          is_flushed<T>(bits) ? 0.0f : kernels::to_compute(T{static_cast<uint16_t>(bits)});
       const float got = kernels::to_compute(params.output.at(bits / 256, 0, 0, bits % 256));
       wrong += std::isnan(want) ? !std::isnan(got) : got != want;
     }
@@ -126,6 +133,7 @@ TYPED_TEST(ElementTest, IsRoundedToTheNearestByTheKernels) {
     run_plan(params);
     int64_t wrong = 0;
     for (uint32_t bits = 0; bits + 1 < 124 * 256; ++bits) {
+      if (is_flushed<T>(bits)) continue;
       const uint32_t even = bits % 2 == 0 ? bits : bits + 1;
       wrong += params.output.at(bits / 256, 0, 0, bits % 256).bits != even;
     }

@@ -1,5 +1,5 @@
 // Sizes that cross every border of the tiling: 48 rows and 128 keys of a tile, 240 rows of a block
-// in forward, 256 rows and keys of a block in backward, 192 rows of the bias, splits of 512 keys.
+// in forward, 256 rows and keys of a block in backward, 192 rows of the bias, splits of 1,024 keys.
 #include "tests/kernels/attention_case.h"
 
 namespace headwise::testing {
@@ -126,7 +126,7 @@ void add_elements(std::vector<Spec>& specs) {
 void add_decoding(std::vector<Spec>& specs) {
   for (const int64_t queries : {1, 3, 8}) {
     for (const int beam : {1, 2}) {
-      Spec spec = grouped(sized("decoding over splits", queries, 1100), 16, 2);
+      Spec spec = grouped(sized("decoding over splits", queries, 2200), 16, 2);
       spec.batch = 3;
       spec.beam = beam;
       spec.causal = true;
@@ -152,7 +152,7 @@ void add_decoding(std::vector<Spec>& specs) {
   specs.push_back(grouped(sized("a split without keys", 2, 1030), 2, 1));
   specs.back().left = 300;
   specs.back().lse_gradient = true;
-  specs.push_back(grouped(sized("packed, few queries, splits", 8, 600), 2, 1));
+  specs.push_back(grouped(sized("packed, few queries, splits", 8, 1100), 2, 1));
   specs.back().batch = 3;
   specs.back().packed = true;
 }

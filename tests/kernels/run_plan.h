@@ -79,12 +79,17 @@ class GuardedMemory {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
-inline std::vector<int64_t> items_in_order(int64_t count, Order order) {
-  std::vector<int64_t> items(count);
-  std::iota(items.begin(), items.end(), 0);
-  if (order == Order::kBackwards) std::reverse(items.begin(), items.end());
-  if (order == Order::kShuffled) std::shuffle(items.begin(), items.end(), Random{count});
-  return items;
+// Each item by itself; or, forwards, in growing lots, as a thread that takes many at a time.
+inline std::vector<kernels::ItemRange> lots_in_order(int64_t count, Order order) {
+  std::vector<kernels::ItemRange> lots;
+  for (int64_t begin = 0, size = 1; begin < count; begin += size++) {
+    if (order != Order::kForwards) size = 1;
+    size = std::min(size, count - begin);
+    lots.push_back({begin, begin + size});
+  }
+  if (order == Order::kBackwards) std::reverse(lots.begin(), lots.end());
+  if (order == Order::kShuffled) std::shuffle(lots.begin(), lots.end(), Random{count});
+  return lots;
 }
 
 template <typename Params>
@@ -96,10 +101,10 @@ void run_plan(const Params& params, Order order = Order::kForwards,
   for (size_t phase = 0; phase < work.phases.size(); ++phase) {
     GuardedMemory scratch(work.phases[phase].scratch_bytes);
     scratch.fill(rubbish);
-    int64_t refills = 1000;  // of many items the first tell enough
-    for (const int64_t item : items_in_order(work.phases[phase].items, order)) {
+    int64_t refills = 1000;  // of many lots the first tell enough
+    for (const kernels::ItemRange& lot : lots_in_order(work.phases[phase].items, order)) {
       if (refills-- > 0) scratch.fill(rubbish);
-      run(params, phase, item, {scratch.data(), workspace.data()});
+      run(params, phase, lot, {scratch.data(), workspace.data()});
     }
     ASSERT_TRUE(scratch.guards_hold()) << "scratch of phase " << phase;
     ASSERT_TRUE(workspace.guards_hold()) << "workspace in phase " << phase;

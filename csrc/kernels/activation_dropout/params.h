@@ -41,13 +41,13 @@ struct ActivationDropoutGradientParams {
 template <typename C>
 Plan plan(const ActivationDropoutParams<C>& params);
 template <typename C>
-void run(const ActivationDropoutParams<C>& params, size_t phase, int64_t item,
+void run(const ActivationDropoutParams<C>& params, size_t phase, const ItemRange& items,
          const Memory& memory);
 
 template <typename C>
 Plan plan(const ActivationDropoutGradientParams<C>& params);
 template <typename C>
-void run(const ActivationDropoutGradientParams<C>& params, size_t phase, int64_t item,
+void run(const ActivationDropoutGradientParams<C>& params, size_t phase, const ItemRange& items,
          const Memory& memory);
 
 }  // namespace headwise::kernels

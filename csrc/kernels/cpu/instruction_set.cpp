@@ -1,5 +1,6 @@
 #include "csrc/kernels/cpu/instruction_set.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -25,8 +26,26 @@ namespace headwise::kernels::cpu {
 
 HWY_EXPORT(target_name);
 
+namespace {
+
+// Highway has no target of this name: it is AVX3 with products of BFloat16 pairs.
+constexpr const char* kPairs = "AVX3_BF16";
+
+bool has_pairs() {
+#if defined(__x86_64__)
+  return (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") > 0;
+#else
+  return false;
+#endif
+}
+
+std::atomic<bool> uses_pairs = has_pairs();
+
+}  // namespace
+
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
+  if (has_pairs()) names.emplace_back(kPairs);
   // Better ones have lower bits.
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     names.emplace_back(hwy::TargetName(target));
@@ -36,11 +55,14 @@ std::vector<std::string> instruction_sets() {
 
 void use_instruction_set(const std::string& name) {
   hwy::SetSupportedTargetsForTest(0);
+  const bool pairs = has_pairs() && (name == kPairs || name.empty());
   std::string known;
-  int64_t chosen = 0;
+  int64_t chosen = pairs ? HWY_AVX3 : 0;
+  for (const std::string& set : instruction_sets()) {
+    known += (known.empty() ? "" : ", ") + set;
+  }
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (name == hwy::TargetName(target)) chosen = target;
-    known += std::string(known.empty() ? "" : ", ") + hwy::TargetName(target);
   }
   if (chosen == 0 && !name.empty()) {
     throw std::invalid_argument("instruction set \"" + name +
@@ -48,9 +70,12 @@ void use_instruction_set(const std::string& name) {
                                 "build have " +
                                 known);
   }
+  uses_pairs = pairs;
   hwy::SetSupportedTargetsForTest(chosen);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
+
+bool multiplies_pairs() { return uses_pairs.load(std::memory_order_relaxed); }
 
 const char* instruction_set() {
   static const bool read = [] {
@@ -59,7 +84,7 @@ const char* instruction_set() {
     return true;
   }();
   static_cast<void>(read);
-  return HWY_DYNAMIC_DISPATCH(target_name)();
+  return multiplies_pairs() ? kPairs : HWY_DYNAMIC_DISPATCH(target_name)();
 }
 
 }  // namespace headwise::kernels::cpu

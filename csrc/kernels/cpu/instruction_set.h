@@ -6,10 +6,14 @@
 
 namespace headwise::kernels::cpu {
 
-/// Name of the instruction set in use: "AVX3" (AVX-512), "AVX2", "SSE4", … The best one of the
-/// machine, unless the environment variable HEADWISE_INSTRUCTION_SET names another, read once.
+/// Name of the instruction set in use: "AVX3_BF16" (AVX-512 with products of BFloat16 pairs),
+/// "AVX3" (AVX-512), "AVX2", "SSE4", … The best one of the machine, unless the environment variable
+/// HEADWISE_INSTRUCTION_SET names another, read once.
 /// @throws std::invalid_argument if it names one that this machine or build lacks.
 const char* instruction_set();
+
+/// Whether BFloat16 numbers are multiplied as they are, in pairs.
+bool multiplies_pairs();
 
 /// Those that were compiled and that this machine has, best first.
 std::vector<std::string> instruction_sets();

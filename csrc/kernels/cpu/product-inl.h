@@ -7,13 +7,18 @@
 #define HEADWISE_PRODUCT_INL_H
 #endif
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 #include "csrc/kernels/cpu/round.h"
 #include "csrc/kernels/cpu/vectors-inl.h"
+
+// Whether this target's code may be run with the instructions of AVX512_BF16 beside it; whether the
+// processor has them is asked at run time (multiplies_pairs).
+#undef HEADWISE_MULTIPLIES_PAIRS
+#define HEADWISE_MULTIPLIES_PAIRS (HWY_TARGET == HWY_AVX3)
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
@@ -29,8 +34,8 @@ constexpr int kBlockVectors = 3;
 // Rows of a block: as many accumulators as leave registers for one row of B and one broadcast
 // number. 32 registers with AVX-512, 16 before.
 constexpr int most_rows(int vectors) {
-  constexpr int kRows[] = {0, 12, HWY_TARGET <= HWY_AVX3 ? 12 : 6, HWY_TARGET <= HWY_AVX3 ? 8 : 4,
-                           6};
+  constexpr int kRows[] = {0, HWY_TARGET <= HWY_AVX3 ? 16 : 12, HWY_TARGET <= HWY_AVX3 ? 12 : 6,
+                           HWY_TARGET <= HWY_AVX3 ? 8 : 4, 6};
   return kRows[vectors];
 }
 
@@ -71,18 +76,53 @@ HWY_INLINE Blocking blocking(int64_t rows, int64_t width) {
 }
 
 // A(row, k) = data[row * row_stride + k * step].
-template <typename C>
+template <typename E>
 struct LeftFactor {
-  const C* data;
+  const E* data;
   int64_t row_stride, step;
 };
 
 // Rows of B lie `stride` apart and are vectors of whole panels.
-template <typename C>
+template <typename E>
 struct RightFactor {
-  const C* data;
+  static constexpr bool kOnlyPairsOfVectors = false;
+  const E* data;
   int64_t stride;
+
+  int64_t step() const { return stride; }  // from what one k reads to what the next one reads
+  template <class D, int kVectors>
+  HWY_INLINE void load(D d, const E* at, hn::Vec<D> (&row)[kVectors]) const {
+    const auto* from = reinterpret_cast<const hn::TFromD<D>*>(at);
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(d, from + v * hn::Lanes(d));
+  }
 };
+
+// What one step of a product multiplies: numbers of the compute type, or two BFloat16 of following
+// k at once.
+struct Pair {
+  uint32_t bits;  // the first number in the lower half
+};
+template <typename E>
+using SumOf = std::conditional_t<std::is_same_v<E, Pair>, float, E>;
+
+template <class D, typename C = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> multiply_add(D d, const C* left, hn::Vec<D> right, hn::Vec<D> sum) {
+  return hn::MulAdd(hn::Set(d, *left), right, sum);
+}
+#if HEADWISE_MULTIPLIES_PAIRS
+// The instruction by name: this Highway has no target with it, and an intrinsic would ask for the
+// whole file to be compiled for processors that have it.
+template <class D>
+HWY_INLINE hn::Vec<D> multiply_add(D /*d*/, const Pair* left, hn::Vec<D> right, hn::Vec<D> sum) {
+  if constexpr (sizeof(sum.raw) == 64) {
+    asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(right.raw), "m"(left->bits));
+  } else {
+    asm("vdpbf16ps %2%{1to8%}, %1, %0" : "+v"(sum.raw) : "v"(right.raw), "m"(left->bits));
+  }
+  return sum;
+}
+#endif
 
 enum class Store { kWrite, kAdd };
 
@@ -97,50 +137,57 @@ struct Ahead {
 // Rows that follow each other in memory.
 struct RowsAhead {
   const std::byte* at = nullptr;
-  int64_t row_bytes = 0;
+  int64_t row_bytes = 0, rows = 0;
 
+  // Part n of `count`, as if of as many shorter rows.
+  RowsAhead part(int64_t n, int64_t count) const {
+    const int64_t bytes = row_bytes / count;
+    return {at + n * rows * bytes, bytes, rows};
+  }
   // Rows first … first + count - 1, for a product of so many steps.
   Ahead share(int64_t first, int64_t count, int64_t steps) const {
     return {at + first * row_bytes, divide_up(count * row_bytes, steps)};
   }
 };
 
+// Into the second cache: the first has too few places for lines on their way to keep memory busy.
+HWY_INLINE void ask_for(const std::byte* line) { __builtin_prefetch(line, 0, 2); }
+
 // D is the tag of the vectors; half vectors for a block that needs no more.
-template <int kRows, int kVectors, bool kAsks, typename C, class D = Tag<C>>
-HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b, int64_t depth,
-                                C* c, int64_t c_stride, Store store, const Ahead& ahead) {
+template <int kRows, int kVectors, bool kAsks, class D, typename E, class Right>
+HWY_NOINLINE void product_block(const LeftFactor<E>& a, const Right& b, int64_t depth, SumOf<E>* c,
+                                int64_t c_stride, Store store, const Ahead& ahead) {
   const D d;
   const int64_t step = hn::Lanes(d);
   hn::Vec<D> sum[kRows][kVectors];
-  HWY_UNROLL(12)
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-  const C* left = a.data;
-  const C* right = b.data;
+  const E* left = a.data;
+  auto* right = b.data;
   const std::byte* soon = ahead.at;
-  for (int64_t k = 0; k < depth; ++k, left += a.step, right += b.stride) {
+  for (int64_t k = 0; k < depth; ++k, left += a.step, right += b.step()) {
     if constexpr (kAsks) {
       HWY_UNROLL(4)
       for (int line = 0; line < kVectors; ++line) {
-        if (line * 64 < ahead.step) hwy::Prefetch(soon + line * 64);
+        if (line * 64 < ahead.step) ask_for(soon + line * 64);
       }
       soon += ahead.step;
     }
     hn::Vec<D> row[kVectors];
-    HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(d, right + v * step);
-    HWY_UNROLL(12)
+    b.load(d, right, row);
+    HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-      const hn::Vec<D> factor = hn::Set(d, left[r * a.row_stride]);
+      const E* factor = left + r * a.row_stride;
       HWY_UNROLL(4)
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(factor, row[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(d, factor, row[v], sum[r][v]);
     }
   }
-  HWY_UNROLL(12)
+  HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
-    C* to = c + r * c_stride;
+    SumOf<E>* to = c + r * c_stride;
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
       if (store == Store::kAdd) sum[r][v] = hn::Add(sum[r][v], hn::LoadU(d, to + v * step));
@@ -149,52 +196,56 @@ HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b,
   }
 }
 
-template <int kVectors, bool kAsks, typename C, class D = Tag<C>, int kRows = most_rows(kVectors)>
-HWY_INLINE void product_rows(int64_t rows, const LeftFactor<C>& a, const RightFactor<C>& b,
-                             int64_t depth, C* c, int64_t c_stride, Store store,
-                             const Ahead& ahead) {
+template <int kVectors, bool kAsks, class D, int kRows = most_rows(kVectors), typename E,
+          class Right>
+HWY_INLINE void product_rows(int64_t rows, const LeftFactor<E>& a, const Right& b, int64_t depth,
+                             SumOf<E>* c, int64_t c_stride, Store store, const Ahead& ahead) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
-      return product_block<kRows, kVectors, kAsks, C, D>(a, b, depth, c, c_stride, store, ahead);
+      return product_block<kRows, kVectors, kAsks, D>(a, b, depth, c, c_stride, store, ahead);
     }
-    product_rows<kVectors, kAsks, C, D, kRows - 1>(rows, a, b, depth, c, c_stride, store, ahead);
+    product_rows<kVectors, kAsks, D, kRows - 1>(rows, a, b, depth, c, c_stride, store, ahead);
   }
 }
 
 // One panel: `columns` wide, counted in whole vectors, and at most most_rows() rows. Each number of
 // C is one chain of fused multiply-adds over rising k, whatever the block around it.
-template <bool kAsks = false, typename C>
-HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<C>& a,
-                              const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride,
-                              Store store, const Ahead& ahead = {}) {
+template <bool kAsks = false, typename E, class Right = RightFactor<E>>
+HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<E>& a, const Right& b,
+                              int64_t depth, SumOf<E>* c, int64_t c_stride, Store store,
+                              const Ahead& ahead = {}) {
+  using C = SumOf<E>;
   const int64_t step = lanes<C>();
-  if (columns * 2 <= step) {
-    return product_rows<1, kAsks, C, hn::Half<Tag<C>>>(rows, a, b, depth, c, c_stride, store,
-                                                       ahead);
-  }
-  switch (divide_up(columns, step)) {
-    case 1:
-      return product_rows<1, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
-    case 2:
-      return product_rows<2, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
-    case 3:
-      return product_rows<3, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
-    default:
-      return product_rows<kBlockVectors, kAsks>(rows, a, b, depth, c, c_stride, store, ahead);
+  if constexpr (Right::kOnlyPairsOfVectors) {
+    product_rows<2, kAsks, Tag<C>>(rows, a, b, depth, c, c_stride, store, ahead);
+  } else if (columns * 2 <= step) {
+    product_rows<1, kAsks, hn::Half<Tag<C>>>(rows, a, b, depth, c, c_stride, store, ahead);
+  } else {
+    switch (divide_up(columns, step)) {
+      case 1:
+        return product_rows<1, kAsks, Tag<C>>(rows, a, b, depth, c, c_stride, store, ahead);
+      case 2:
+        return product_rows<2, kAsks, Tag<C>>(rows, a, b, depth, c, c_stride, store, ahead);
+      case 3:
+        return product_rows<3, kAsks, Tag<C>>(rows, a, b, depth, c, c_stride, store, ahead);
+      default:
+        return product_rows<kBlockVectors, kAsks, Tag<C>>(rows, a, b, depth, c, c_stride, store,
+                                                          ahead);
+    }
   }
 }
 
 // rows x width numbers of C with B row-major, in panels of at most `panel` columns; width in whole
 // vectors. What lies ahead is asked for in shares as wide as the panels.
-template <bool kAsks = false, typename C>
-HWY_INLINE void product(int64_t rows, int64_t width, int64_t panel, const LeftFactor<C>& a,
-                        const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride, Store store,
+template <bool kAsks = false, typename E, class Right = RightFactor<E>>
+HWY_INLINE void product(int64_t rows, int64_t width, int64_t panel, const LeftFactor<E>& a,
+                        const Right& b, int64_t depth, SumOf<E>* c, int64_t c_stride, Store store,
                         Ahead ahead = {}) {
   for (int64_t column = 0; column < width; column += panel) {
     const int64_t columns = std::min(panel, width - column);
     const Ahead own{ahead.at, ahead.step * columns / width};
-    product_panel<kAsks>(rows, columns, a, {b.data + column, b.stride}, depth, c + column, c_stride,
-                         store, own);
+    product_panel<kAsks>(rows, columns, a, Right{b.data + column, b.stride}, depth, c + column,
+                         c_stride, store, own);
     ahead.at += depth * own.step;
   }
 }

@@ -74,8 +74,9 @@ HWY_INLINE Vec<float> load(Tag<float> d, const Half* from) {
 }
 
 // Bits of the nearest BFloat16, ties to even, in the upper half of each lane.
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<Tag<float>>> bfloat16_bits(Vec<float> x) {
-  const hn::RebindToUnsigned<Tag<float>> du;
+template <class V>
+HWY_INLINE auto bfloat16_bits(V x) {
+  const hn::RebindToUnsigned<hn::DFromV<V>> du;
   const auto bits = hn::BitCast(du, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)));
@@ -109,8 +110,8 @@ HWY_INLINE void store(Vec<float> x, Tag<float> d, Half* to) {
 template <typename T, typename V>
 HWY_INLINE V rounded_to(V x) {
   if constexpr (std::is_same_v<T, BFloat16>) {
-    const hn::RebindToUnsigned<Tag<float>> du;
-    return hn::BitCast(Tag<float>(), hn::And(bfloat16_bits(x), hn::Set(du, 0xFFFF0000u)));
+    const hn::RebindToUnsigned<hn::DFromV<V>> du;
+    return hn::BitCast(hn::DFromV<V>(), hn::And(bfloat16_bits(x), hn::Set(du, 0xFFFF0000u)));
   } else if constexpr (std::is_same_v<T, Half>) {
     HWY_ALIGN Half numbers[16];
     store(x, Tag<float>(), numbers);

@@ -31,7 +31,7 @@ struct LinearCrossEntropyParams {
 template <typename C>
 Plan plan(const LinearCrossEntropyParams<C>& params);
 template <typename C>
-void run(const LinearCrossEntropyParams<C>& params, size_t phase, int64_t item,
+void run(const LinearCrossEntropyParams<C>& params, size_t phase, const ItemRange& items,
          const Memory& memory);
 
 }  // namespace headwise::kernels

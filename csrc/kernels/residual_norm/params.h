@@ -51,12 +51,13 @@ struct ResidualNormGradientParams {
 template <typename C>
 Plan plan(const ResidualNormParams<C>& params);
 template <typename C>
-void run(const ResidualNormParams<C>& params, size_t phase, int64_t item, const Memory& memory);
+void run(const ResidualNormParams<C>& params, size_t phase, const ItemRange& items,
+         const Memory& memory);
 
 template <typename C>
 Plan plan(const ResidualNormGradientParams<C>& params);
 template <typename C>
-void run(const ResidualNormGradientParams<C>& params, size_t phase, int64_t item,
+void run(const ResidualNormGradientParams<C>& params, size_t phase, const ItemRange& items,
          const Memory& memory);
 
 }  // namespace headwise::kernels

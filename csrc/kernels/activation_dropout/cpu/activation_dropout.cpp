@@ -110,9 +110,11 @@ Plan plan(const ActivationDropoutParams<C>& params) {
 }
 
 template <typename C>
-void run(const ActivationDropoutParams<C>& params, size_t /*phase*/, int64_t item,
+void run(const ActivationDropoutParams<C>& params, size_t /*phase*/, const ItemRange& items,
          const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_activate)(kElementType<C>, &params, item, memory);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    HWY_DYNAMIC_DISPATCH(cpu::run_activate)(kElementType<C>, &params, item, memory);
+  }
 }
 
 template <typename C>
@@ -128,20 +130,24 @@ Plan plan(const ActivationDropoutGradientParams<C>& params) {
 }
 
 template <typename C>
-void run(const ActivationDropoutGradientParams<C>& params, size_t phase, int64_t item,
+void run(const ActivationDropoutGradientParams<C>& params, size_t phase, const ItemRange& items,
          const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_deactivate)
-  (kElementType<C>, &params, static_cast<int64_t>(phase), item, memory);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    HWY_DYNAMIC_DISPATCH(cpu::run_deactivate)
+    (kElementType<C>, &params, static_cast<int64_t>(phase), item, memory);
+  }
 }
 
 template Plan plan(const ActivationDropoutParams<float>&);
 template Plan plan(const ActivationDropoutParams<double>&);
 template Plan plan(const ActivationDropoutGradientParams<float>&);
 template Plan plan(const ActivationDropoutGradientParams<double>&);
-template void run(const ActivationDropoutParams<float>&, size_t, int64_t, const Memory&);
-template void run(const ActivationDropoutParams<double>&, size_t, int64_t, const Memory&);
-template void run(const ActivationDropoutGradientParams<float>&, size_t, int64_t, const Memory&);
-template void run(const ActivationDropoutGradientParams<double>&, size_t, int64_t, const Memory&);
+template void run(const ActivationDropoutParams<float>&, size_t, const ItemRange&, const Memory&);
+template void run(const ActivationDropoutParams<double>&, size_t, const ItemRange&, const Memory&);
+template void run(const ActivationDropoutGradientParams<float>&, size_t, const ItemRange&,
+                  const Memory&);
+template void run(const ActivationDropoutGradientParams<double>&, size_t, const ItemRange&,
+                  const Memory&);
 
 }  // namespace headwise::kernels
 #endif  // HWY_ONCE

@@ -25,29 +25,29 @@ class InputGradients {
   static constexpr bool kFactorsInside = std::is_same_v<T, C>;
 
  public:
-  InputGradients(const BackwardParams<T>& params, int64_t phase, int64_t item, const Memory& memory)
+  InputGradients(const BackwardParams<T>& params, const Memory& memory)
       : in_(params),
         layout_(params),
         sums_(params, layout_, memory.workspace),
         arena_(memory.scratch),
         buffers_(arena_, params),
         factors_{static_cast<C>(dropout_scale(params.dropout)), static_cast<C>(params.scale)},
-        tiles_(params, buffers_, kFactorsInside ? factors_ : GradientFactors<C>{}),
-        // The heads of a sequence follow each other: they share its cache lines.
-        b_(item / layout_.blocks / layout_.groups),
-        group_(item / layout_.blocks % layout_.groups),
-        blocks_(BackwardLayout::blocks_of(params, b_)),
-        key_block_(item % layout_.blocks),
-        query_block_((key_block_ + phase) % blocks_),
-        is_first_(phase == 0),
-        is_last_(phase == blocks_ - 1),
-        queries_(params.sequences.query(b_)),
-        keys_(params.sequences.key(b_)) {}
+        tiles_(params, buffers_, kFactorsInside ? factors_ : GradientFactors<C>{}) {}
 
-  void run(int64_t phase) {
+  void run(int64_t phase, int64_t item) {
+    // The heads of a sequence follow each other: they share its cache lines.
+    key_block_ = item % layout_.blocks;
+    group_ = item / layout_.blocks % layout_.groups;
+    b_ = item / layout_.blocks / layout_.groups;
+    blocks_ = BackwardLayout::blocks_of(in_, b_);
     if (phase >= blocks_ || key_block_ >= blocks_) return;
+    const int64_t query_block = (key_block_ + phase) % blocks_;
+    is_first_ = phase == 0;
+    is_last_ = phase == blocks_ - 1;
+    queries_ = in_.sequences.query(b_);
+    keys_ = in_.sequences.key(b_);
     constexpr int64_t kBlock = BackwardLayout::kBlock;
-    const int64_t row = query_block_ * kBlock, key = key_block_ * kBlock;
+    const int64_t row = query_block * kBlock, key = key_block_ * kBlock;
     const int64_t rows = std::clamp<int64_t>(queries_.length - row, 0, kBlock);
     block_ = {b_, group_, key, std::clamp<int64_t>(keys_.length - key, 0, kBlock)};
     group_rows_ = {group_ * layout_.group_size, row, std::max<int64_t>(rows, 1), 0,
@@ -246,9 +246,10 @@ class InputGradients {
   BackwardBuffers<T> buffers_;
   const GradientFactors<C> factors_;
   Differentiator<T> tiles_;
-  const int64_t b_, group_, blocks_, key_block_, query_block_;
-  const bool is_first_, is_last_;
-  const Span queries_, keys_;
+  // Of the item:
+  int64_t b_ = 0, group_ = 0, blocks_ = 0, key_block_ = 0;
+  bool is_first_ = false, is_last_ = false;
+  Span queries_, keys_;
   TileRows group_rows_;
   KeyPlace block_;
   Sums query_sums_{}, key_sums_{}, value_sums_{};
@@ -288,22 +289,21 @@ void bias_gradient(const BackwardParams<T>& p, int64_t item, const Memory& memor
 }
 
 template <typename T>
-void backward_of(const void* erased, size_t phase, int64_t item, const Memory& memory) {
+void backward_of(const void* erased, int64_t phase, const ItemRange& items, const Memory& memory) {
   const auto& params = *static_cast<const BackwardParams<T>*>(erased);
-  const BackwardLayout layout(params);
-  if (static_cast<int64_t>(phase) < layout.blocks) {
-    InputGradients<T>(params, static_cast<int64_t>(phase), item, memory)
-        .run(static_cast<int64_t>(phase));
+  if (phase < BackwardLayout(params).blocks) {
+    InputGradients<T> gradients(params, memory);
+    for (int64_t item = items.begin; item < items.end; ++item) gradients.run(phase, item);
   } else {
-    bias_gradient(params, item, memory);
+    for (int64_t item = items.begin; item < items.end; ++item) bias_gradient(params, item, memory);
   }
 }
 
-void run_backward(ElementType type, const void* params, size_t phase, int64_t item,
+void run_backward(ElementType type, const void* params, size_t phase, const ItemRange& items,
                   const Memory& memory) {
   visit(type, [&](auto number) {
     using T = decltype(number);
-    backward_of<T>(params, phase, item, memory);
+    backward_of<T>(params, static_cast<int64_t>(phase), items, memory);
   });
 }
 
@@ -342,18 +342,19 @@ Plan plan(const BackwardParams<T>& params) {
 }
 
 template <typename T>
-void run(const BackwardParams<T>& params, size_t phase, int64_t item, const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_backward)(kElementType<T>, &params, phase, item, memory);
+void run(const BackwardParams<T>& params, size_t phase, const ItemRange& items,
+         const Memory& memory) {
+  HWY_DYNAMIC_DISPATCH(cpu::run_backward)(kElementType<T>, &params, phase, items, memory);
 }
 
 template Plan plan(const BackwardParams<float>&);
 template Plan plan(const BackwardParams<double>&);
 template Plan plan(const BackwardParams<BFloat16>&);
 template Plan plan(const BackwardParams<Half>&);
-template void run(const BackwardParams<float>&, size_t, int64_t, const Memory&);
-template void run(const BackwardParams<double>&, size_t, int64_t, const Memory&);
-template void run(const BackwardParams<BFloat16>&, size_t, int64_t, const Memory&);
-template void run(const BackwardParams<Half>&, size_t, int64_t, const Memory&);
+template void run(const BackwardParams<float>&, size_t, const ItemRange&, const Memory&);
+template void run(const BackwardParams<double>&, size_t, const ItemRange&, const Memory&);
+template void run(const BackwardParams<BFloat16>&, size_t, const ItemRange&, const Memory&);
+template void run(const BackwardParams<Half>&, size_t, const ItemRange&, const Memory&);
 
 }  // namespace headwise::kernels
 #endif  // HWY_ONCE

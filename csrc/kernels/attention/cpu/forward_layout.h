@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "csrc/kernels/attention/cpu/tiles.h"
 #include "csrc/kernels/cpu/arena.h"
@@ -23,7 +24,7 @@ struct ForwardPartial {
 
 struct ForwardLayout {
   // Decoding has few rows and many keys; they are split so that all threads find work.
-  static constexpr int64_t kSplitKeys = 512, kSplitRows = 8;
+  static constexpr int64_t kSplitKeys = 1024, kSplitRows = 8;
 
   int64_t sequences, groups, group_size, value_width;
   int64_t block_rows, blocks;  // rows of one head; with those of its group one tile, if they fit
@@ -93,6 +94,7 @@ struct ForwardBuffers {
   const T** query_rows;              // of a tile
   C *keys, *values;                  // of a tile, copied if they cannot be read in place
   C* transposed_queries;             // of a tile
+  uint32_t* query_pairs;             // of a tile, BFloat16 only
   C *scores, *elements;              // (kTileKeys, kTileRows)
   uint32_t* words;                   // (kTileKeys / 2, kTileRows)
   int32_t* unusual;
@@ -109,6 +111,8 @@ struct ForwardBuffers {
     keys = arena.take<C>(tile_keys * width);
     values = arena.take<C>(tile_keys * value_width);
     transposed_queries = arena.take<C>(tile_rows * width);
+    query_pairs = arena.take<uint32_t>(
+        std::is_same_v<T, BFloat16> ? tile_rows * padded<C>(divide_up(in.width, 2)) : 0);
     // Elements are transposed in whole vectors of keys.
     const int64_t has_elements = in.mask.view.data != nullptr || in.bias.data != nullptr;
     scores = arena.take<C>(tile_keys * kTileRows);

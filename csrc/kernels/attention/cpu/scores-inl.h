@@ -97,8 +97,8 @@ void look(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* element
 // out(j, r) = key j . row r for all that the rows see; rows transposed in panels. Vectors of rows
 // that see none of a block of keys are left as they are. The rows `next`, one a key, are
 // asked for.
-template <typename C>
-void score_product(const TileView& view, const Operand<C>& keys, const C* transposed_rows,
+template <typename E, typename C = SumOf<E>>
+void score_product(const TileView& view, const Operand<E>& keys, const E* transposed_rows,
                    int64_t width, C* out, const RowsAhead& next = {}) {
   const int64_t step = lanes<C>();
   const KeyRange& all = view.all();
@@ -112,8 +112,8 @@ void score_product(const TileView& view, const Operand<C>& keys, const C* transp
       const int64_t from = std::max(seen.begin / step * step, start);
       const int64_t to = std::min(seen.end, start + stride);
       if (from >= to) continue;
-      const LeftFactor<C> left{keys.row(j), keys.stride, 1};
-      const RightFactor<C> right{transposed_rows + start * width + (from - start), stride};
+      const LeftFactor<E> left{keys.row(j), keys.stride, 1};
+      const RightFactor<E> right{transposed_rows + start * width + (from - start), stride};
       C* products = out + j * kTileRows + from;
       if (next.at == nullptr || start != 0) {
         product_panel(count, to - from, left, right, width, products, kTileRows, Store::kWrite);
@@ -183,10 +183,11 @@ HWY_INLINE ScoreColumn<C, D> column_of(D d, const AttentionInputs<T>& in, const 
 template <typename T, class Act>
 HWY_INLINE void for_each_vector(int64_t rows, const Act& act) {
   using C = Compute<T>;
+  constexpr bool kHasTail = !std::is_same_v<T, Half>;  // whose rounding knows whole vectors alone
   const int64_t step = lanes<C>();
   for (int64_t r = 0; r < rows; r += step) {
-    if (std::is_same_v<T, C> && (rows - r) * 2 <= step) {
-      act(std::conditional_t<std::is_same_v<T, C>, TailTag<C>, Tag<C>>(), r);
+    if (kHasTail && (rows - r) * 2 <= step) {
+      act(std::conditional_t<kHasTail, TailTag<C>, Tag<C>>(), r);
     } else {
       act(Tag<C>(), r);
     }

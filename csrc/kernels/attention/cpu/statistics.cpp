@@ -279,10 +279,13 @@ class StatisticsItem {
   double totals_[kStatisticsColumns] = {};
 };
 
-void run_statistics(ElementType type, const void* params, int64_t item, const Memory& memory) {
+void run_statistics(ElementType type, const void* params, const ItemRange& items,
+                    const Memory& memory) {
   visit(type, [&](auto number) {
     using T = decltype(number);
-    StatisticsItem<T>(*static_cast<const StatisticsParams<T>*>(params), item, memory).run();
+    for (int64_t item = items.begin; item < items.end; ++item) {
+      StatisticsItem<T>(*static_cast<const StatisticsParams<T>*>(params), item, memory).run();
+    }
   });
 }
 
@@ -311,18 +314,19 @@ Plan plan(const StatisticsParams<T>& params) {
 }
 
 template <typename T>
-void run(const StatisticsParams<T>& params, size_t /*phase*/, int64_t item, const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_statistics)(kElementType<T>, &params, item, memory);
+void run(const StatisticsParams<T>& params, size_t /*phase*/, const ItemRange& items,
+         const Memory& memory) {
+  HWY_DYNAMIC_DISPATCH(cpu::run_statistics)(kElementType<T>, &params, items, memory);
 }
 
 template Plan plan(const StatisticsParams<float>&);
 template Plan plan(const StatisticsParams<double>&);
 template Plan plan(const StatisticsParams<BFloat16>&);
 template Plan plan(const StatisticsParams<Half>&);
-template void run(const StatisticsParams<float>&, size_t, int64_t, const Memory&);
-template void run(const StatisticsParams<double>&, size_t, int64_t, const Memory&);
-template void run(const StatisticsParams<BFloat16>&, size_t, int64_t, const Memory&);
-template void run(const StatisticsParams<Half>&, size_t, int64_t, const Memory&);
+template void run(const StatisticsParams<float>&, size_t, const ItemRange&, const Memory&);
+template void run(const StatisticsParams<double>&, size_t, const ItemRange&, const Memory&);
+template void run(const StatisticsParams<BFloat16>&, size_t, const ItemRange&, const Memory&);
+template void run(const StatisticsParams<Half>&, size_t, const ItemRange&, const Memory&);
 
 }  // namespace headwise::kernels
 #endif  // HWY_ONCE

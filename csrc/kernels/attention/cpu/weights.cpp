@@ -114,10 +114,11 @@ void weights_of(const void* params, int64_t item, const Memory& memory) {
   WeightsOfHead<T>(*static_cast<const WeightsParams<T>*>(params), item, memory).run();
 }
 
-void run_weights(ElementType type, const void* params, int64_t item, const Memory& memory) {
+void run_weights(ElementType type, const void* params, const ItemRange& items,
+                 const Memory& memory) {
   visit(type, [&](auto number) {
     using T = decltype(number);
-    weights_of<T>(params, item, memory);
+    for (int64_t item = items.begin; item < items.end; ++item) weights_of<T>(params, item, memory);
   });
 }
 
@@ -142,18 +143,19 @@ Plan plan(const WeightsParams<T>& params) {
 }
 
 template <typename T>
-void run(const WeightsParams<T>& params, size_t /*phase*/, int64_t item, const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_weights)(kElementType<T>, &params, item, memory);
+void run(const WeightsParams<T>& params, size_t /*phase*/, const ItemRange& items,
+         const Memory& memory) {
+  HWY_DYNAMIC_DISPATCH(cpu::run_weights)(kElementType<T>, &params, items, memory);
 }
 
 template Plan plan(const WeightsParams<float>&);
 template Plan plan(const WeightsParams<double>&);
 template Plan plan(const WeightsParams<BFloat16>&);
 template Plan plan(const WeightsParams<Half>&);
-template void run(const WeightsParams<float>&, size_t, int64_t, const Memory&);
-template void run(const WeightsParams<double>&, size_t, int64_t, const Memory&);
-template void run(const WeightsParams<BFloat16>&, size_t, int64_t, const Memory&);
-template void run(const WeightsParams<Half>&, size_t, int64_t, const Memory&);
+template void run(const WeightsParams<float>&, size_t, const ItemRange&, const Memory&);
+template void run(const WeightsParams<double>&, size_t, const ItemRange&, const Memory&);
+template void run(const WeightsParams<BFloat16>&, size_t, const ItemRange&, const Memory&);
+template void run(const WeightsParams<Half>&, size_t, const ItemRange&, const Memory&);
 
 }  // namespace headwise::kernels
 #endif  // HWY_ONCE

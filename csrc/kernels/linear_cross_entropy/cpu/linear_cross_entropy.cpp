@@ -125,8 +125,9 @@ class LossItem {
       for (int64_t v = 0; v < kPanel; v += columns) {
         const RightFactor<C> right{work_.transposed + (panel * kPanel + v) * in_.width, columns};
         for (int64_t r = 0; r < count_; r += share) {
-          product_panel(std::min(share, count_ - r), columns, {hidden(first_ + r), in_.width, 1},
-                        right, in_.width, scores(panel, first_ + r) + v, kPanel, Store::kWrite);
+          product_panel(std::min(share, count_ - r), columns,
+                        LeftFactor<C>{hidden(first_ + r), in_.width, 1}, right, in_.width,
+                        scores(panel, first_ + r) + v, kPanel, Store::kWrite);
         }
       }
       add_bias(panel);
@@ -190,8 +191,9 @@ class LossItem {
         const RightFactor<C> right{in_.weight + first * in_.width + i, in_.width};
         const int64_t wide = std::min(columns, in_.width - i);
         for (int64_t r = 0; r < count_; r += share) {
-          product_panel(std::min(share, count_ - r), wide, {scores(panel, first_ + r), kPanel, 1},
-                        right, depth, scratch_.sums + r * in_.width + i, in_.width, Store::kAdd);
+          product_panel(std::min(share, count_ - r), wide,
+                        LeftFactor<C>{scores(panel, first_ + r), kPanel, 1}, right, depth,
+                        scratch_.sums + r * in_.width + i, in_.width, Store::kAdd);
         }
       }
     }
@@ -268,8 +270,9 @@ class LossItem {
         const int64_t wide = std::min(columns, in_.width - i);
         const RightFactor<C> right{scratch_.packed + i * chunk_rows_ + n * wide, wide};
         for (int64_t v = 0; v < count; v += share) {
-          product_panel(std::min(share, count - v), wide, {scores(panel, n) + v, 1, kPanel}, right,
-                        depth, in_.weight_gradient + (first + v) * in_.width + i, in_.width, store);
+          product_panel(std::min(share, count - v), wide,
+                        LeftFactor<C>{scores(panel, n) + v, 1, kPanel}, right, depth,
+                        in_.weight_gradient + (first + v) * in_.width + i, in_.width, store);
         }
       }
     }
@@ -372,16 +375,18 @@ Plan plan(const LinearCrossEntropyParams<C>& params) {
 }
 
 template <typename C>
-void run(const LinearCrossEntropyParams<C>& params, size_t phase, int64_t item,
+void run(const LinearCrossEntropyParams<C>& params, size_t phase, const ItemRange& items,
          const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_loss)
-  (kElementType<C>, &params, static_cast<int64_t>(phase), item, memory);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    HWY_DYNAMIC_DISPATCH(cpu::run_loss)
+    (kElementType<C>, &params, static_cast<int64_t>(phase), item, memory);
+  }
 }
 
 template Plan plan(const LinearCrossEntropyParams<float>&);
 template Plan plan(const LinearCrossEntropyParams<double>&);
-template void run(const LinearCrossEntropyParams<float>&, size_t, int64_t, const Memory&);
-template void run(const LinearCrossEntropyParams<double>&, size_t, int64_t, const Memory&);
+template void run(const LinearCrossEntropyParams<float>&, size_t, const ItemRange&, const Memory&);
+template void run(const LinearCrossEntropyParams<double>&, size_t, const ItemRange&, const Memory&);
 
 }  // namespace headwise::kernels
 #endif  // HWY_ONCE

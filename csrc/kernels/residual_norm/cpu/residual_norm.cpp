@@ -218,9 +218,11 @@ Plan plan(const ResidualNormParams<C>& params) {
 }
 
 template <typename C>
-void run(const ResidualNormParams<C>& params, size_t /*phase*/, int64_t item,
+void run(const ResidualNormParams<C>& params, size_t /*phase*/, const ItemRange& items,
          const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_norm_forward)(kElementType<C>, &params, item, memory);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    HWY_DYNAMIC_DISPATCH(cpu::run_norm_forward)(kElementType<C>, &params, item, memory);
+  }
 }
 
 template <typename C>
@@ -235,20 +237,24 @@ Plan plan(const ResidualNormGradientParams<C>& params) {
 }
 
 template <typename C>
-void run(const ResidualNormGradientParams<C>& params, size_t phase, int64_t item,
+void run(const ResidualNormGradientParams<C>& params, size_t phase, const ItemRange& items,
          const Memory& memory) {
-  HWY_DYNAMIC_DISPATCH(cpu::run_norm_backward)
-  (kElementType<C>, &params, static_cast<int64_t>(phase), item, memory);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    HWY_DYNAMIC_DISPATCH(cpu::run_norm_backward)
+    (kElementType<C>, &params, static_cast<int64_t>(phase), item, memory);
+  }
 }
 
 template Plan plan(const ResidualNormParams<float>&);
 template Plan plan(const ResidualNormParams<double>&);
 template Plan plan(const ResidualNormGradientParams<float>&);
 template Plan plan(const ResidualNormGradientParams<double>&);
-template void run(const ResidualNormParams<float>&, size_t, int64_t, const Memory&);
-template void run(const ResidualNormParams<double>&, size_t, int64_t, const Memory&);
-template void run(const ResidualNormGradientParams<float>&, size_t, int64_t, const Memory&);
-template void run(const ResidualNormGradientParams<double>&, size_t, int64_t, const Memory&);
+template void run(const ResidualNormParams<float>&, size_t, const ItemRange&, const Memory&);
+template void run(const ResidualNormParams<double>&, size_t, const ItemRange&, const Memory&);
+template void run(const ResidualNormGradientParams<float>&, size_t, const ItemRange&,
+                  const Memory&);
+template void run(const ResidualNormGradientParams<double>&, size_t, const ItemRange&,
+                  const Memory&);
 
 }  // namespace headwise::kernels
 #endif  // HWY_ONCE
