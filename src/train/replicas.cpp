@@ -18,8 +18,9 @@ Replicas::Replicas(const model::Transformer& model, int64_t count) {
   gradients_.push_back(gradients_of(model));
   const std::vector<at::Tensor> weights = model->parameters();
   for (int64_t i = 1; i < count; ++i) {
-    const model::Transformer& replica = models_.emplace_back(
-        model->config(), model->source_vocabulary(), model->target_vocabulary());
+    model::Transformer& replica = models_.emplace_back(model->config(), model->source_vocabulary(),
+                                                       model->target_vocabulary());
+    replica->train_in_bfloat16(model->trains_in_bfloat16());
     const std::vector<at::Tensor> parameters = replica->parameters();
     for (size_t n = 0; n < parameters.size(); ++n) {
       parameters[n].set_data(weights[n]);  // the same memory

@@ -16,6 +16,14 @@ namespace HWY_NAMESPACE {
 
 const char* target_name() { return hwy::TargetName(HWY_TARGET); }
 
+bool target_multiplies_pairs() {
+#if HWY_TARGET <= HWY_AVX3
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace headwise::kernels::cpu
 HWY_AFTER_NAMESPACE();
@@ -24,6 +32,7 @@ HWY_AFTER_NAMESPACE();
 namespace headwise::kernels::cpu {
 
 HWY_EXPORT(target_name);
+HWY_EXPORT(target_multiplies_pairs);
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
@@ -60,6 +69,11 @@ const char* instruction_set() {
   }();
   static_cast<void>(read);
   return HWY_DYNAMIC_DISPATCH(target_name)();
+}
+
+bool multiplies_pairs() {
+  instruction_set();  // reads the environment
+  return HWY_DYNAMIC_DISPATCH(target_multiplies_pairs)();
 }
 
 }  // namespace headwise::kernels::cpu

@@ -1,5 +1,5 @@
 // The one matrix product behind every step: C (+)= A B with A broadcast from memory and B loaded as
-// vectors, blocks of C in registers.
+// vectors, blocks of C in registers. Factors are float, double, or pairs of BFloat16 (pairs-inl.h).
 #if defined(HEADWISE_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_PRODUCT_INL_H
 #undef HEADWISE_PRODUCT_INL_H
@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "csrc/kernels/cpu/pairs-inl.h"
 #include "csrc/kernels/cpu/round.h"
-#include "csrc/kernels/cpu/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
@@ -71,16 +71,16 @@ HWY_INLINE Blocking blocking(int64_t rows, int64_t width) {
 }
 
 // A(row, k) = data[row * row_stride + k * step].
-template <typename C>
+template <typename F>
 struct LeftFactor {
-  const C* data;
+  const F* data;
   int64_t row_stride, step;
 };
 
 // Rows of B lie `stride` apart and are vectors of whole panels.
-template <typename C>
+template <typename F>
 struct RightFactor {
-  const C* data;
+  const F* data;
   int64_t stride;
 };
 
@@ -106,9 +106,9 @@ struct RowsAhead {
 };
 
 // D is the tag of the vectors; half vectors for a block that needs no more.
-template <int kRows, int kVectors, bool kAsks, typename C, class D = Tag<C>>
-HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b, int64_t depth,
-                                C* c, int64_t c_stride, Store store, const Ahead& ahead) {
+template <int kRows, int kVectors, bool kAsks, typename F, class D = Tag<Sum<F>>>
+HWY_NOINLINE void product_block(const LeftFactor<F>& a, const RightFactor<F>& b, int64_t depth,
+                                Sum<F>* c, int64_t c_stride, Store store, const Ahead& ahead) {
   const D d;
   const int64_t step = hn::Lanes(d);
   hn::Vec<D> sum[kRows][kVectors];
@@ -117,8 +117,8 @@ HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b,
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-  const C* left = a.data;
-  const C* right = b.data;
+  const F* left = a.data;
+  const F* right = b.data;
   const std::byte* soon = ahead.at;
   for (int64_t k = 0; k < depth; ++k, left += a.step, right += b.stride) {
     if constexpr (kAsks) {
@@ -130,17 +130,19 @@ HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b,
     }
     hn::Vec<D> row[kVectors];
     HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(d, right + v * step);
+    for (int v = 0; v < kVectors; ++v) row[v] = load_factor(d, right + v * step);
     HWY_UNROLL(12)
     for (int r = 0; r < kRows; ++r) {
-      const hn::Vec<D> factor = hn::Set(d, left[r * a.row_stride]);
+      const hn::Vec<D> factor = broadcast_factor(d, left[r * a.row_stride]);
       HWY_UNROLL(4)
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(factor, row[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) {
+        sum[r][v] = multiply_add<F>(factor, row[v], sum[r][v]);
+      }
     }
   }
   HWY_UNROLL(12)
   for (int r = 0; r < kRows; ++r) {
-    C* to = c + r * c_stride;
+    Sum<F>* to = c + r * c_stride;
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
       if (store == Store::kAdd) sum[r][v] = hn::Add(sum[r][v], hn::LoadU(d, to + v * step));
@@ -149,28 +151,29 @@ HWY_NOINLINE void product_block(const LeftFactor<C>& a, const RightFactor<C>& b,
   }
 }
 
-template <int kVectors, bool kAsks, typename C, class D = Tag<C>, int kRows = most_rows(kVectors)>
-HWY_INLINE void product_rows(int64_t rows, const LeftFactor<C>& a, const RightFactor<C>& b,
-                             int64_t depth, C* c, int64_t c_stride, Store store,
+template <int kVectors, bool kAsks, typename F, class D = Tag<Sum<F>>,
+          int kRows = most_rows(kVectors)>
+HWY_INLINE void product_rows(int64_t rows, const LeftFactor<F>& a, const RightFactor<F>& b,
+                             int64_t depth, Sum<F>* c, int64_t c_stride, Store store,
                              const Ahead& ahead) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
-      return product_block<kRows, kVectors, kAsks, C, D>(a, b, depth, c, c_stride, store, ahead);
+      return product_block<kRows, kVectors, kAsks, F, D>(a, b, depth, c, c_stride, store, ahead);
     }
-    product_rows<kVectors, kAsks, C, D, kRows - 1>(rows, a, b, depth, c, c_stride, store, ahead);
+    product_rows<kVectors, kAsks, F, D, kRows - 1>(rows, a, b, depth, c, c_stride, store, ahead);
   }
 }
 
 // One panel: `columns` wide, counted in whole vectors, and at most most_rows() rows. Each number of
 // C is one chain of fused multiply-adds over rising k, whatever the block around it.
-template <bool kAsks = false, typename C>
-HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<C>& a,
-                              const RightFactor<C>& b, int64_t depth, C* c, int64_t c_stride,
+template <bool kAsks = false, typename F>
+HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<F>& a,
+                              const RightFactor<F>& b, int64_t depth, Sum<F>* c, int64_t c_stride,
                               Store store, const Ahead& ahead = {}) {
-  const int64_t step = lanes<C>();
+  const int64_t step = lanes<Sum<F>>();
   if (columns * 2 <= step) {
-    return product_rows<1, kAsks, C, hn::Half<Tag<C>>>(rows, a, b, depth, c, c_stride, store,
-                                                       ahead);
+    return product_rows<1, kAsks, F, hn::Half<Tag<Sum<F>>>>(rows, a, b, depth, c, c_stride, store,
+                                                            ahead);
   }
   switch (divide_up(columns, step)) {
     case 1:

@@ -63,9 +63,9 @@ void products_along_rows(const SeenByRows& view, const Operand<C>& rows, const C
       const KeyRange seen = row_vectors<C>(view.of_rows(r, r + count));
       const int64_t from = std::max(seen.begin, start), to = std::min(seen.end, start + stride);
       if (to <= from) continue;
-      product_panel(count, to - from, {rows.row(r), rows.stride, 1},
-                    {transposed + start * width + (from - start), stride}, width,
-                    out + r * kTileKeys + from, kTileKeys, Store::kWrite);
+      product_panel<false, C>(count, to - from, {rows.row(r), rows.stride, 1},
+                              {transposed + start * width + (from - start), stride}, width,
+                              out + r * kTileKeys + from, kTileKeys, Store::kWrite);
     }
   }
 }

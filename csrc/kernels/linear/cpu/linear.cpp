@@ -1,0 +1,272 @@
+// Linear layers that share an input, and their gradients, as products of pairs of bfloat16:
+//   y = x W^T + b,   dx = sum of dy W,   dW = dy^T x,   db = sums down the columns of dy
+// Numbers are rounded where they are packed; sums, results and the sums of db stay float.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "csrc/kernels/linear/cpu/linear.cpp"
+#include <hwy/foreach_target.h>
+// Highway's headers must follow foreach_target.h.
+#include "csrc/kernels/cpu/instruction_set.h"
+#include "csrc/kernels/cpu/pack-inl.h"
+#include "csrc/kernels/linear/cpu/layout.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace headwise::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+// rows x 32 numbers of C, in even shares.
+template <typename P>
+void product_of_rows(int64_t rows, LeftFactor<P> a, const P* panel, int64_t depth, float* c,
+                     int64_t c_stride, Store store) {
+  constexpr int64_t kStep = 2 * 16;  // floats of two of the widest vectors
+  static_assert(kLinearPanel == kStep);
+  const int64_t columns = 2 * lanes<float>(), share = even_share(rows, most_rows(2));
+  for (int64_t column = 0; column < kLinearPanel; column += columns) {
+    for (int64_t r = 0; r < rows; r += share) {
+      product_panel<false, P>(
+          std::min(share, rows - r), columns, {a.data + r * a.row_stride, a.row_stride, a.step},
+          {panel + column, kLinearPanel}, depth, c + r * c_stride + column, c_stride, store);
+    }
+  }
+}
+
+// 32 rows of pairs become a panel of 32 columns.
+template <typename P>
+void transpose_pairs(const P* rows, int64_t pairs, P* panel) {
+  for (int64_t k = 0; k < pairs; k += lanes<float>()) {
+    for (int64_t c = 0; c < kLinearPanel; c += 4) {
+      const float* from[4];
+      for (int64_t r = 0; r < 4; ++r) {
+        from[r] = reinterpret_cast<const float*>(rows + (c + r) * pairs + k);
+      }
+      transpose_vectors(from, reinterpret_cast<float*>(panel + k * kLinearPanel + c), kLinearPanel);
+    }
+  }
+}
+
+template <typename P>
+class LinearForward {
+ public:
+  LinearForward(const LinearParams& params, const Memory& memory)
+      : in_(params), work_(params, memory.workspace), scratch_(params, memory.scratch) {}
+
+  void pack_weights(int64_t panel) const {
+    const auto [part, column] = find_panel(in_, panel);
+    const float* from = in_.parts[part].weight + column * in_.width;
+    for (int64_t j = 0; j < kLinearPanel; ++j) {
+      pair_row(from + j * in_.width, in_.width, scratch_.rows + j * depth());
+    }
+    transpose_pairs(scratch_.rows, depth(), panel_of(panel));
+  }
+
+  void own_rows(int64_t block) const {
+    const int64_t first = block * kLinearRows, count = std::min(kLinearRows, in_.rows - first);
+    for (int64_t r = 0; r < count; ++r) {
+      pair_row(in_.x + (first + r) * in_.width, in_.width, scratch_.rows + r * depth());
+    }
+    int64_t panel = 0;
+    for (int64_t p = 0; p < in_.count; ++p) {
+      const LinearPart& part = in_.parts[p];
+      float* to = part.y + first * part.width;
+      for (int64_t r = 0; part.bias != nullptr && r < count; ++r) {
+        std::copy_n(part.bias, part.width, to + r * part.width);
+      }
+      const Store store = part.bias == nullptr ? Store::kWrite : Store::kAdd;
+      for (int64_t j = 0; j < part.width; j += kLinearPanel, ++panel) {
+        product_of_rows<P>(count, {scratch_.rows, depth(), 1}, panel_of(panel), depth(), to + j,
+                           part.width, store);
+      }
+    }
+  }
+
+ private:
+  int64_t depth() const { return in_.width / 2; }
+  P* panel_of(int64_t panel) const { return work_.weights + panel * depth() * kLinearPanel; }
+
+  const LinearParams& in_;
+  const LinearWorkspace<P> work_;
+  const LinearScratch<P> scratch_;
+};
+
+template <typename P>
+class LinearBackward {
+ public:
+  LinearBackward(const LinearGradientParams& params, const Memory& memory)
+      : in_(params), work_(params, memory.workspace), scratch_(params, memory.scratch) {}
+
+  // Pairs of 32 rows of the weights, for the gradient of x.
+  void pack_weights(int64_t panel) const {
+    const auto [part, column] = find_panel(in_, panel);
+    const Tag<float> d;
+    for (int64_t j = 0; j < kLinearPanel; j += 2) {
+      const float* from = in_.parts[part].weight + (column + j) * in_.width;
+      const int64_t k = (panel * kLinearPanel + j) / 2;
+      for (int64_t i = 0; i < in_.width; i += lanes<float>()) {
+        pair_vectors(hn::LoadU(d, from + i), hn::LoadU(d, from + in_.width + i),
+                     weights(i / kLinearPanel) + k * kLinearPanel + i % kLinearPanel);
+      }
+    }
+  }
+
+  void own_rows(int64_t block) const {
+    const int64_t first = block * kLinearRows, count = std::min(kLinearRows, in_.rows - first);
+    std::fill_n(scratch_.none, std::max(work_.columns, in_.width), 0.0f);
+    pair_rows(in_.x, in_.width, first, count, work_.inputs);
+    float* sums = work_.bias_sums + block * work_.columns;
+    int64_t begin = 0;
+    for (int64_t p = 0; p < in_.count; ++p) {
+      const LinearGradientPart& part = in_.parts[p];
+      pair_rows(part.y_gradient, part.width, first, count, work_.gradients + begin * work_.pairs);
+      if (part.bias_gradient != nullptr) {
+        add_columns(part.y_gradient + first * part.width, part.width, count, sums + begin);
+      }
+      for (int64_t r = 0; in_.x_gradient != nullptr && r < count; ++r) {
+        pair_row(part.y_gradient + (first + r) * part.width, part.width,
+                 scratch_.rows + (r * work_.columns + begin) / 2);
+      }
+      begin += part.width;
+    }
+    if (in_.x_gradient == nullptr) return;
+    const int64_t depth = work_.columns / 2;
+    for (int64_t i = 0; i < in_.width; i += kLinearPanel) {
+      product_of_rows<P>(count, {scratch_.rows, depth, 1}, weights(i / kLinearPanel), depth,
+                         in_.x_gradient + first * in_.width + i, in_.width, Store::kWrite);
+    }
+  }
+
+  // Gradients of 32 outputs, from all rows.
+  void own_outputs(int64_t panel) const {
+    constexpr int64_t kDepth = 96;  // pairs of rows whose parts of two panels stay in the L1 cache
+    const auto [p, column] = find_panel(in_, panel);
+    const LinearGradientPart& part = in_.parts[p];
+    const P* gradients = work_.gradients + panel * work_.pairs * kLinearPanel;
+    float* to = part.weight_gradient + column * in_.width;
+    if (work_.pairs == 0) std::fill_n(to, kLinearPanel * in_.width, 0.0f);
+    for (int64_t n = 0; n < work_.pairs; n += kDepth) {
+      const int64_t depth = std::min(kDepth, work_.pairs - n);
+      for (int64_t i = 0; i < in_.width; i += kLinearPanel) {
+        product_of_rows<P>(kLinearPanel, {gradients + n * kLinearPanel, 1, kLinearPanel},
+                           work_.inputs + i * work_.pairs + n * kLinearPanel, depth, to + i,
+                           in_.width, n == 0 ? Store::kWrite : Store::kAdd);
+      }
+    }
+    if (part.bias_gradient == nullptr) return;
+    float* sums = part.bias_gradient + column;
+    std::fill_n(sums, kLinearPanel, 0.0f);
+    for (int64_t block = 0; block < work_.blocks; ++block) {
+      const float* from = work_.bias_sums + block * work_.columns + panel * kLinearPanel;
+      for (int64_t c = 0; c < kLinearPanel; ++c) sums[c] += from[c];
+    }
+  }
+
+ private:
+  P* weights(int64_t panel) const {
+    return work_.weights + panel * work_.columns / 2 * kLinearPanel;
+  }
+
+  // Rows first … first + count - 1 of (N, width) numbers as panels of pairs of rows.
+  void pair_rows(const float* from, int64_t width, int64_t first, int64_t count, P* to) const {
+    const Tag<float> d;
+    for (int64_t r = 0; r < count; r += 2) {
+      const float* one = from + (first + r) * width;
+      const float* other = r + 1 < count ? one + width : scratch_.none;
+      P* const pairs = to + (first + r) / 2 * kLinearPanel;
+      for (int64_t i = 0; i < width; i += lanes<float>()) {
+        pair_vectors(hn::LoadU(d, one + i), hn::LoadU(d, other + i),
+                     pairs + i / kLinearPanel * work_.pairs * kLinearPanel + i % kLinearPanel);
+      }
+    }
+  }
+
+  void add_columns(const float* from, int64_t width, int64_t count, float* sums) const {
+    const Tag<float> d;
+    for (int64_t i = 0; i < width; i += lanes<float>()) {
+      Vec<float> sum = hn::Zero(d);
+      for (int64_t r = 0; r < count; ++r) sum = hn::Add(sum, hn::LoadU(d, from + r * width + i));
+      hn::StoreU(sum, d, sums + i);
+    }
+  }
+
+  const LinearGradientParams& in_;
+  const LinearGradientWorkspace<P> work_;
+  const LinearGradientScratch<P> scratch_;
+};
+
+template <typename P>
+void forward_of(const LinearParams& params, int64_t phase, int64_t item, const Memory& memory) {
+  const LinearForward<P> work(params, memory);
+  phase == 0 ? work.pack_weights(item) : work.own_rows(item);
+}
+
+template <typename P>
+void backward_of(const LinearGradientParams& params, int64_t phase, int64_t item,
+                 const Memory& memory) {
+  const LinearBackward<P> work(params, memory);
+  if (phase == 0) return work.pack_weights(item);
+  phase == 1 ? work.own_rows(item) : work.own_outputs(item);
+}
+
+void run_linear(const LinearParams& params, int64_t phase, int64_t item, const Memory& memory) {
+  (params.instruction ? forward_of<Pair<true>> : forward_of<Pair<false>>)(params, phase, item,
+                                                                          memory);
+}
+void run_linear_backward(const LinearGradientParams& params, int64_t phase, int64_t item,
+                         const Memory& memory) {
+  (params.instruction ? backward_of<Pair<true>> : backward_of<Pair<false>>)(params, phase, item,
+                                                                            memory);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headwise::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace headwise::kernels {
+namespace cpu {
+HWY_EXPORT(run_linear);
+HWY_EXPORT(run_linear_backward);
+namespace {
+
+const char* kernel_name(bool instruction) {
+  return instruction ? "cpu/linear, bfloat16 pairs" : "cpu/linear, bfloat16 pairs as floats";
+}
+
+}  // namespace
+}  // namespace cpu
+
+Plan plan(const LinearParams& params) {
+  Plan plan{cpu::kernel_name(params.instruction), cpu::instruction_set(), {}};
+  const int64_t columns = cpu::columns_of(params);
+  const size_t scratch = cpu::LinearScratch<cpu::Pair<true>>(params, nullptr).bytes;
+  plan.workspace_bytes = cpu::LinearWorkspace<cpu::Pair<true>>(params, nullptr).bytes;
+  plan.phases.push_back({columns / cpu::kLinearPanel, scratch, cpu::kLinearPanel * params.width});
+  plan.phases.push_back({cpu::divide_up(params.rows, cpu::kLinearRows), scratch,
+                         cpu::kLinearRows * params.width * columns / 2});
+  return plan;
+}
+
+void run(const LinearParams& params, size_t phase, int64_t item, const Memory& memory) {
+  HWY_DYNAMIC_DISPATCH(cpu::run_linear)(params, static_cast<int64_t>(phase), item, memory);
+}
+
+Plan plan(const LinearGradientParams& params) {
+  Plan plan{cpu::kernel_name(params.instruction), cpu::instruction_set(), {}};
+  const int64_t columns = cpu::columns_of(params), panels = columns / cpu::kLinearPanel;
+  const size_t scratch = cpu::LinearGradientScratch<cpu::Pair<true>>(params, nullptr).bytes;
+  const cpu::LinearGradientWorkspace<cpu::Pair<true>> work(params, nullptr);
+  plan.workspace_bytes = work.bytes;
+  const bool differentiates_x = params.x_gradient != nullptr;
+  plan.phases.push_back({differentiates_x ? panels : 0, 0, cpu::kLinearPanel * params.width});
+  plan.phases.push_back({work.blocks, scratch,
+                         cpu::kLinearRows * (differentiates_x ? params.width * columns / 2
+                                                              : params.width + columns)});
+  plan.phases.push_back({panels, 0, params.rows * params.width * cpu::kLinearPanel / 2});
+  return plan;
+}
+
+void run(const LinearGradientParams& params, size_t phase, int64_t item, const Memory& memory) {
+  HWY_DYNAMIC_DISPATCH(cpu::run_linear_backward)
+  (params, static_cast<int64_t>(phase), item, memory);
+}
+
+}  // namespace headwise::kernels
+#endif  // HWY_ONCE
