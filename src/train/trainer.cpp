@@ -172,7 +172,8 @@ Trainer::ShardLoss Trainer::differentiate_shard(model::Transformer& model, const
   const at::Tensor hidden = model->decode(evaluate::tensors_of(shard.target), memory, streams);
   const LinearCrossEntropyResult loss =
       linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(shard),
-                           {.label_smoothing = config_.train.label_smoothing});
+                           {.label_smoothing = config_.train.label_smoothing,
+                            .bfloat16_products = model->trains_in_bfloat16()});
   const ShardLoss result{loss.loss.item<double>(), loss.nll.item<double>()};
   if (std::isfinite(result.smoothed)) (loss.loss / labels).backward();
   return result;

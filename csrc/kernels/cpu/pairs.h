@@ -18,6 +18,10 @@ constexpr bool kIsPair = false;
 template <bool kInstruction>
 constexpr bool kIsPair<Pair<kInstruction>> = true;
 
+/// Numbers in a factor.
+template <typename F>
+constexpr int64_t kNumbers = kIsPair<F> ? 2 : 1;
+
 /// What products of such factors are summed in.
 template <typename F>
 using Sum = std::conditional_t<kIsPair<F>, float, F>;

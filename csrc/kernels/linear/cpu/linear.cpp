@@ -29,20 +29,6 @@ void product_of_rows(int64_t rows, LeftFactor<P> a, const P* panel, int64_t dept
   }
 }
 
-// 32 rows of pairs become a panel of 32 columns.
-template <typename P>
-void transpose_pairs(const P* rows, int64_t pairs, P* panel) {
-  for (int64_t k = 0; k < pairs; k += lanes<float>()) {
-    for (int64_t c = 0; c < kLinearPanel; c += 4) {
-      const float* from[4];
-      for (int64_t r = 0; r < 4; ++r) {
-        from[r] = reinterpret_cast<const float*>(rows + (c + r) * pairs + k);
-      }
-      transpose_vectors(from, reinterpret_cast<float*>(panel + k * kLinearPanel + c), kLinearPanel);
-    }
-  }
-}
-
 template <typename P>
 class LinearForward {
  public:
@@ -55,7 +41,7 @@ class LinearForward {
     for (int64_t j = 0; j < kLinearPanel; ++j) {
       pair_row(from + j * in_.width, in_.width, scratch_.rows + j * depth());
     }
-    transpose_pairs(scratch_.rows, depth(), panel_of(panel));
+    transpose_pairs(scratch_.rows, kLinearPanel, depth(), panel_of(panel));
   }
 
   void own_rows(int64_t block) const {
