@@ -132,7 +132,7 @@ bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, io::
     sums.source_tokens += int64_t(batch.source.tokens.size());
     sums.padded += padded_positions(batch);
   }
-  replicas_.zero_gradients();
+  replicas_.forget_gradients();
   for (size_t i = 0; i < batches.size(); ++i) {
     if (i > 0) safe_point();
     if (!add_gradients(batches[i], parts_.state.micro_batches + int64_t(i), sums)) return false;

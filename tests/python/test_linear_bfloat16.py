@@ -1,6 +1,6 @@
-"""torch.ops.headwise.linear_bfloat16: torch's products in float64 of factors rounded to bfloat16."""
+"""linear_bfloat16 against torch in float64 on factors rounded to bfloat16."""
 
-import headwise
+import headwise  # noqa: F401 (registers the op)
 import pytest
 import torch
 import torch.nn.functional as F
@@ -27,13 +27,13 @@ class RoundedProduct(torch.autograd.Function):
     """x weight^T in float64, every factor rounded to bfloat16 before, backward too."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:  # noqa: ANN001
+    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:
         x, weight = (t.bfloat16().double() for t in (x, weight))
         ctx.save_for_backward(x, weight)
         return F.linear(x, weight)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN001
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         gradient = gradient.float().bfloat16().double()
         return (gradient @ weight).float(), (gradient.T @ x).float()
@@ -117,6 +117,6 @@ def test_double_backward_is_refused() -> None:
         (lambda x, w, b: (x, w, b[::-1]), r"\(J\) is needed with J = 64"),
     ],
 )
-def test_bad_calls_are_named(change, message: str) -> None:  # noqa: ANN001
+def test_bad_calls_are_named(change, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         OP(*change(*layers()))

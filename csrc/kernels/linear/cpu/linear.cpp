@@ -14,19 +14,23 @@ namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 // rows x 32 numbers of C, in even shares.
-template <typename P>
+template <typename P, bool kAsks = false>
 void product_of_rows(int64_t rows, LeftFactor<P> a, const P* panel, int64_t depth, float* c,
-                     int64_t c_stride, Store store) {
-  constexpr int64_t kStep = 2 * 16;  // floats of two of the widest vectors
-  static_assert(kLinearPanel == kStep);
+                     int64_t c_stride, Store store, Ahead ahead = {}) {
   const int64_t columns = 2 * lanes<float>(), share = even_share(rows, most_rows(2));
   for (int64_t column = 0; column < kLinearPanel; column += columns) {
     for (int64_t r = 0; r < rows; r += share) {
-      product_panel<false, P>(
+      product_panel<kAsks, P>(
           std::min(share, rows - r), columns, {a.data + r * a.row_stride, a.row_stride, a.step},
-          {panel + column, kLinearPanel}, depth, c + r * c_stride + column, c_stride, store);
+          {panel + column, kLinearPanel}, depth, c + r * c_stride + column, c_stride, store, ahead);
+      ahead.at += depth * ahead.step;
     }
   }
+}
+// How many steps the products of `panels` panels take.
+inline int64_t steps_of_rows(int64_t rows, int64_t panels, int64_t depth) {
+  const int64_t blocks = divide_up(rows, even_share(rows, most_rows(2)));
+  return panels * blocks * (kLinearPanel / (2 * lanes<float>())) * depth;
 }
 
 template <typename P>
@@ -53,18 +57,24 @@ class LinearForward {
     for (int64_t p = 0; p < in_.count; ++p) {
       const LinearPart& part = in_.parts[p];
       float* to = part.y + first * part.width;
-      for (int64_t r = 0; part.bias != nullptr && r < count; ++r) {
-        std::copy_n(part.bias, part.width, to + r * part.width);
-      }
-      const Store store = part.bias == nullptr ? Store::kWrite : Store::kAdd;
       for (int64_t j = 0; j < part.width; j += kLinearPanel, ++panel) {
         product_of_rows<P>(count, {scratch_.rows, depth(), 1}, panel_of(panel), depth(), to + j,
-                           part.width, store);
+                           part.width, Store::kWrite);
       }
+      if (part.bias != nullptr) add_bias(part, count, to);
     }
   }
 
  private:
+  static void add_bias(const LinearPart& part, int64_t count, float* to) {
+    const Tag<float> d;
+    for (int64_t r = 0; r < count; ++r, to += part.width) {
+      for (int64_t j = 0; j < part.width; j += lanes<float>()) {
+        hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::LoadU(d, part.bias + j)), d, to + j);
+      }
+    }
+  }
+
   int64_t depth() const { return in_.width / 2; }
   P* panel_of(int64_t panel) const { return work_.weights + panel * depth() * kLinearPanel; }
 
@@ -96,26 +106,28 @@ class LinearBackward {
   void own_rows(int64_t block) const {
     const int64_t first = block * kLinearRows, count = std::min(kLinearRows, in_.rows - first);
     std::fill_n(scratch_.none, std::max(work_.columns, in_.width), 0.0f);
-    pair_rows(in_.x, in_.width, first, count, work_.inputs);
+    pair_inputs(first, count);
     float* sums = work_.bias_sums + block * work_.columns;
+    std::fill_n(sums, work_.columns, 0.0f);
     int64_t begin = 0;
     for (int64_t p = 0; p < in_.count; ++p) {
-      const LinearGradientPart& part = in_.parts[p];
-      pair_rows(part.y_gradient, part.width, first, count, work_.gradients + begin * work_.pairs);
-      if (part.bias_gradient != nullptr) {
-        add_columns(part.y_gradient + first * part.width, part.width, count, sums + begin);
-      }
-      for (int64_t r = 0; in_.x_gradient != nullptr && r < count; ++r) {
-        pair_row(part.y_gradient + (first + r) * part.width, part.width,
-                 scratch_.rows + (r * work_.columns + begin) / 2);
-      }
-      begin += part.width;
+      pair_gradients(in_.parts[p], begin, first, count, sums + begin);
+      begin += in_.parts[p].width;
     }
     if (in_.x_gradient == nullptr) return;
-    const int64_t depth = work_.columns / 2;
-    for (int64_t i = 0; i < in_.width; i += kLinearPanel) {
-      product_of_rows<P>(count, {scratch_.rows, depth, 1}, weights(i / kLinearPanel), depth,
-                         in_.x_gradient + first * in_.width + i, in_.width, Store::kWrite);
+    const int64_t depth = work_.columns / 2, panels = in_.width / kLinearPanel;
+    // The next item's inputs are on their way meanwhile: they come from the forward pass, from
+    // memory.
+    const int64_t steps = steps_of_rows(count, panels, depth);
+    const RowsAhead inputs{reinterpret_cast<const std::byte*>(in_.x),
+                           in_.width * static_cast<int64_t>(sizeof(float))};
+    const int64_t next = std::min(first + count, in_.rows);
+    Ahead ahead = inputs.share(next, std::min(kLinearRows, in_.rows - next), steps);
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      product_of_rows<P, true>(count, {scratch_.rows, depth, 1}, weights(panel), depth,
+                               in_.x_gradient + first * in_.width + panel * kLinearPanel, in_.width,
+                               Store::kWrite, ahead);
+      ahead.at += steps / panels * ahead.step;
     }
   }
 
@@ -149,26 +161,42 @@ class LinearBackward {
     return work_.weights + panel * work_.columns / 2 * kLinearPanel;
   }
 
-  // Rows first … first + count - 1 of (N, width) numbers as panels of pairs of rows.
-  void pair_rows(const float* from, int64_t width, int64_t first, int64_t count, P* to) const {
+  // Rows first … first + count - 1 of x, two and two, for the gradients of the weights.
+  void pair_inputs(int64_t first, int64_t count) const {
     const Tag<float> d;
     for (int64_t r = 0; r < count; r += 2) {
-      const float* one = from + (first + r) * width;
-      const float* other = r + 1 < count ? one + width : scratch_.none;
-      P* const pairs = to + (first + r) / 2 * kLinearPanel;
-      for (int64_t i = 0; i < width; i += lanes<float>()) {
+      const float* one = in_.x + (first + r) * in_.width;
+      const float* other = r + 1 < count ? one + in_.width : scratch_.none;
+      P* const to = work_.inputs + (first + r) / 2 * kLinearPanel;
+      for (int64_t i = 0; i < in_.width; i += lanes<float>()) {
         pair_vectors(hn::LoadU(d, one + i), hn::LoadU(d, other + i),
-                     pairs + i / kLinearPanel * work_.pairs * kLinearPanel + i % kLinearPanel);
+                     to + i / kLinearPanel * work_.pairs * kLinearPanel + i % kLinearPanel);
       }
     }
   }
 
-  void add_columns(const float* from, int64_t width, int64_t count, float* sums) const {
+  // The same of a part's output gradients, which stand behind `begin` columns of other parts; the
+  // pairs of neighbours for the gradient of x; and the sums down the columns.
+  void pair_gradients(const LinearGradientPart& part, int64_t begin, int64_t first, int64_t count,
+                      float* sums) const {
     const Tag<float> d;
-    for (int64_t i = 0; i < width; i += lanes<float>()) {
-      Vec<float> sum = hn::Zero(d);
-      for (int64_t r = 0; r < count; ++r) sum = hn::Add(sum, hn::LoadU(d, from + r * width + i));
-      hn::StoreU(sum, d, sums + i);
+    const int64_t step = lanes<float>(), row_pairs = work_.columns / 2;
+    for (int64_t r = 0; r < count; r += 2) {
+      const float* one = part.y_gradient + (first + r) * part.width;
+      const float* other = r + 1 < count ? one + part.width : scratch_.none;
+      P* const to = work_.gradients + begin * work_.pairs + (first + r) / 2 * kLinearPanel;
+      P* const neighbours = scratch_.rows + r * row_pairs + begin / 2;
+      for (int64_t i = 0; i < part.width; i += 2 * step) {
+        const Vec<float> a = hn::LoadU(d, one + i), b = hn::LoadU(d, one + i + step);
+        const Vec<float> e = hn::LoadU(d, other + i), f = hn::LoadU(d, other + i + step);
+        P* const pairs = to + i / kLinearPanel * work_.pairs * kLinearPanel + i % kLinearPanel;
+        pair_vectors(a, e, pairs);
+        pair_vectors(b, f, pairs + step);
+        pair_neighbours(a, b, neighbours + i / 2);
+        pair_neighbours(e, f, neighbours + row_pairs + i / 2);
+        hn::StoreU(hn::Add(hn::LoadU(d, sums + i), hn::Add(a, e)), d, sums + i);
+        hn::StoreU(hn::Add(hn::LoadU(d, sums + i + step), hn::Add(b, f)), d, sums + i + step);
+      }
     }
   }
 
