@@ -11,7 +11,7 @@ namespace headwise {
 /// x weight^T + bias for each of one to three layers: x (N, E), weights (J, E), biases one (J) for
 /// each or none at all, all float32, E and every J multiples of 32. Factors are rounded to bfloat16
 /// inside of the products, forward and backward; sums, results and gradients are float32. With
-/// AVX512_BF16 twice as fast as float32, elsewhere about as fast. Differentiable once. The same
+/// AVX512_BF16 twice as fast as float32, elsewhere no faster. Differentiable once. The same
 /// bits for every number of threads.
 /// @throws c10::Error naming the argument, what came and what is required.
 std::vector<at::Tensor> linear_bfloat16(const at::Tensor& x, at::TensorList weights,
