@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +27,7 @@ __all__ = ["run"]
 
 BAR = {"padded": (5.0, 7.0), "sorted": (2.5, 3.5), "tuned": (1.6, 2.2)}  # bar, goal
 WARM_UP = 20  # updates that are not timed, both sides
+PARTS = ("batches", "forward", "loss", "backward", "update")  # of one of our updates
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Reading:
     seconds: float
     tokens: int
     peak_bytes: int
+    parts: dict[str, float] = field(default_factory=dict)  # seconds, all threads together
 
 
 class BenchError(Exception):
@@ -131,6 +133,7 @@ class _Headwise:
             last["seconds"] - first["seconds"],
             sum(last[key] - first[key] for key in ("source_tokens", "target_tokens")),
             memory["memory_peak"]["bytes"] - memory["memory_forecast"]["resident_bytes"],
+            {part: sum(event[f"{part}_seconds"] for event in train[1:]) for part in PARTS},
         )
 
     def _run_keys(self, threads: int) -> list[str]:
@@ -258,4 +261,12 @@ def _compare(
             )
         print(text, flush=True)
         rows.append(row)
+    print(f"where our time goes: {_breakdown(own)}", flush=True)
     return rows
+
+
+def _breakdown(readings: list[Reading]) -> str:
+    """Shares of the parts of an update in the fastest reading."""
+    parts = min(readings, key=lambda r: r.seconds / r.tokens).parts
+    total = sum(parts.values())
+    return ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in parts.items())

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <torch/nn/init.h>
 
+#include "csrc/nn/linear_layers.h"
 #include "csrc/nn/rotary.h"
 #include "csrc/ops/attention.h"
 
@@ -112,22 +113,27 @@ at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& query, const
                                                   const PackedSequences& sequences,
                                                   const PackedRules& rules) {
   check_input(value, "value", 2, options.vdim);
-  const auto [q, k] = project_packed(query, key, sequences);
+  const at::Tensor positions = check_packed(query, key, sequences);
+  const auto [q, k, v] = projections(query, key, value);
   AttentionOptions call = visible_in(rules);
   call.dropout = active_dropout();
   call.seed = rules.seed;
   call.offset = rules.offset;
-  return project_output(attention_packed(q, k, project_value(value), sequences.query_starts,
-                                         sequences.key_starts, sequences.max_query,
-                                         sequences.max_key, call)
-                            .output);
+  const at::Tensor heads =
+      attention_packed(query_heads(q, positions), key_heads(k, positions), value_heads(v),
+                       sequences.query_starts, sequences.key_starts, sequences.max_query,
+                       sequences.max_key, call)
+          .output;
+  if (!in_bfloat16() || out_proj.is_empty()) return project_output(heads);
+  return linear_layers_bfloat16(merge_heads(heads), {out_proj})[0];
 }
 
 at::Tensor MultiHeadAttentionImpl::attention_weights_packed(const at::Tensor& query,
                                                             const at::Tensor& key,
                                                             const PackedSequences& sequences,
                                                             const PackedRules& rules) {
-  const auto [q, k] = project_packed(query, key, sequences);
+  const at::Tensor positions = check_packed(query, key, sequences);
+  const at::Tensor q = project_query(query, positions), k = project_key(key, positions);
   const AttentionOptions call = visible_in(rules);
   const PackedSequences& s = sequences;
   // The log-sum-exp does not depend on the values: the keys stand in for them.
@@ -137,19 +143,54 @@ at::Tensor MultiHeadAttentionImpl::attention_weights_packed(const at::Tensor& qu
                                             s.max_key, call);
 }
 
-std::pair<at::Tensor, at::Tensor> MultiHeadAttentionImpl::project_packed(
-    const at::Tensor& query, const at::Tensor& key, const PackedSequences& sequences) {
+/// Positions of the tokens where attention is rotary.
+at::Tensor MultiHeadAttentionImpl::check_packed(const at::Tensor& query, const at::Tensor& key,
+                                                const PackedSequences& sequences) {
   check_input(query, "query", 2, options.embed_dim);
   check_input(key, "key", 2, options.kdim);
   check_rotary(options, query.size(0), key.size(0));
-  const at::Tensor positions =
-      options.rotary ? packed_positions(sequences.key_starts, key.size(0)) : at::Tensor();
-  return {project_query(query, positions), project_key(key, positions)};
+  return options.rotary ? packed_positions(sequences.key_starts, key.size(0)) : at::Tensor();
+}
+
+std::array<at::Tensor, 3> MultiHeadAttentionImpl::projections(const at::Tensor& query,
+                                                              const at::Tensor& key,
+                                                              const at::Tensor& value) {
+  if (!in_bfloat16()) return {q_proj->forward(query), k_proj->forward(key), v_proj->forward(value)};
+  // Layers that share an input share its conversion.
+  std::vector<at::Tensor> found;
+  const auto project = [&](const at::Tensor& x, at::ArrayRef<torch::nn::Linear> layers) {
+    for (at::Tensor& y : linear_layers_bfloat16(x, layers)) found.push_back(std::move(y));
+  };
+  if (query.is_same(key) && key.is_same(value)) {
+    project(query, {q_proj, k_proj, v_proj});
+  } else {
+    project(query, {q_proj});
+    if (key.is_same(value)) {
+      project(key, {k_proj, v_proj});
+    } else {
+      project(key, {k_proj});
+      project(value, {v_proj});
+    }
+  }
+  return {found[0], found[1], found[2]};
 }
 
 at::Tensor MultiHeadAttentionImpl::project_query(const at::Tensor& query,
                                                  const at::Tensor& positions) {
-  at::Tensor heads = q_proj->forward(query).unflatten(-1, {options.num_heads, options.head_dim});
+  return query_heads(q_proj->forward(query), positions);
+}
+
+at::Tensor MultiHeadAttentionImpl::project_key(const at::Tensor& key, const at::Tensor& positions) {
+  return key_heads(k_proj->forward(key), positions);
+}
+
+at::Tensor MultiHeadAttentionImpl::project_value(const at::Tensor& value) {
+  return value_heads(v_proj->forward(value));
+}
+
+at::Tensor MultiHeadAttentionImpl::query_heads(const at::Tensor& projected,
+                                               const at::Tensor& positions) {
+  at::Tensor heads = projected.unflatten(-1, {options.num_heads, options.head_dim});
   if (options.rotary) heads = rotate_by_position(heads, positions);
   if (intervention && intervention->query_factor) {
     heads = heads * head_factor(*intervention->query_factor, "query_factor", heads);
@@ -157,23 +198,27 @@ at::Tensor MultiHeadAttentionImpl::project_query(const at::Tensor& query,
   return heads;
 }
 
-at::Tensor MultiHeadAttentionImpl::project_key(const at::Tensor& key, const at::Tensor& positions) {
-  const at::Tensor heads =
-      k_proj->forward(key).unflatten(-1, {options.num_kv_heads, options.head_dim});
+at::Tensor MultiHeadAttentionImpl::key_heads(const at::Tensor& projected,
+                                             const at::Tensor& positions) {
+  const at::Tensor heads = projected.unflatten(-1, {options.num_kv_heads, options.head_dim});
   return options.rotary ? rotate_by_position(heads, positions) : heads;
 }
 
-at::Tensor MultiHeadAttentionImpl::project_value(const at::Tensor& value) {
-  return v_proj->forward(value).unflatten(-1, {options.num_kv_heads, options.head_dim});
+at::Tensor MultiHeadAttentionImpl::value_heads(const at::Tensor& projected) {
+  return projected.unflatten(-1, {options.num_kv_heads, options.head_dim});
 }
 
 at::Tensor MultiHeadAttentionImpl::project_output(const at::Tensor& heads) {
+  const at::Tensor merged = merge_heads(heads);
+  return out_proj.is_empty() ? merged : out_proj->forward(merged);
+}
+
+at::Tensor MultiHeadAttentionImpl::merge_heads(const at::Tensor& heads) {
   const at::Tensor changed = intervention ? intervene(heads, *intervention) : heads;
   // The op writes (…, T, H, D) memory, so this is a view; it throws rather than copy.
   at::DimVector merged(changed.sizes().begin(), changed.sizes().end() - 1);
   merged.back() = changed.size(-2) * changed.size(-1);
-  const at::Tensor joined = changed.view(merged);
-  return out_proj.is_empty() ? joined : out_proj->forward(joined);
+  return changed.view(merged);
 }
 
 }  // namespace headwise::nn

@@ -6,9 +6,9 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "csrc/nn/key_value_cache.h"
 #include "csrc/nn/options.h"
@@ -93,6 +93,9 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
 
   MultiHeadAttentionOptions options;  // zeros of the constructor's options are filled in
   std::optional<HeadIntervention> intervention;
+  /// While training, forward_packed and its gradients multiply projections as bfloat16
+  /// (linear_bfloat16; float32 weights, all widths multiples of 32).
+  bool trains_in_bfloat16 = false;
 
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
 
@@ -101,10 +104,19 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   at::Tensor project_query(const at::Tensor& query, const at::Tensor& positions);
   at::Tensor project_key(const at::Tensor& key, const at::Tensor& positions);
   at::Tensor project_value(const at::Tensor& value);
-  std::pair<at::Tensor, at::Tensor> project_packed(const at::Tensor& query, const at::Tensor& key,
-                                                   const PackedSequences& sequences);
+  /// What follows the product: (…, H * D) to (…, H, D), and so on.
+  at::Tensor query_heads(const at::Tensor& projected, const at::Tensor& positions);
+  at::Tensor key_heads(const at::Tensor& projected, const at::Tensor& positions);
+  at::Tensor value_heads(const at::Tensor& projected);
+  at::Tensor check_packed(const at::Tensor& query, const at::Tensor& key,
+                          const PackedSequences& sequences);
+  /// Queries, keys and values of packed tokens before they are cut into heads.
+  std::array<at::Tensor, 3> projections(const at::Tensor& query, const at::Tensor& key,
+                                        const at::Tensor& value);
   /// (…, H, D) head outputs, merged without a copy and taken through W_O.
   at::Tensor project_output(const at::Tensor& heads);
+  at::Tensor merge_heads(const at::Tensor& heads);
+  bool in_bfloat16() const { return trains_in_bfloat16 && is_training(); }
   double active_dropout() const { return is_training() ? options.dropout : 0.0; }
 };
 TORCH_MODULE(MultiHeadAttention);

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "csrc/kernels/cpu/instruction_set.h"
 #include "csrc/kernels/linear_cross_entropy/params.h"
 #include "csrc/ops/find_op.h"
 #include "csrc/ops/launch.h"
@@ -73,6 +74,9 @@ void check(const LossCall& call) {
   TORCH_CHECK_VALUE(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                     "linear_cross_entropy: label_smoothing is ", options.label_smoothing,
                     "; a number from 0 to 1 is needed");
+  TORCH_CHECK_TYPE(!options.bfloat16_products || hidden.scalar_type() != at::kDouble,
+                   "linear_cross_entropy: bfloat16_products and hidden is ", hidden.scalar_type(),
+                   "; float32, bfloat16 or float16 is needed");
 }
 
 /// Labels as the kernel wants them: -1 leaves a row out.
@@ -98,14 +102,18 @@ at::Tensor nothing(const at::Tensor& like) { return at::empty({0}, like.options(
 template <typename C>
 LossResult forward_of(const LossCall& call, bool differentiate) {
   constexpr at::ScalarType kType = std::is_same_v<C, double> ? at::kDouble : at::kFloat;
-  constexpr int64_t kMultiple = kernels::LinearCrossEntropyParams<C>::kWidthMultiple;
+  using Params = kernels::LinearCrossEntropyParams<C>;
   const auto& options = call.options;
+  const int64_t multiple =
+      options.bfloat16_products ? Params::kPairWidthMultiple : Params::kWidthMultiple;
   const at::Tensor labels = read_labels(call);
-  const at::Tensor hidden = prepared_rows(call.hidden, kType, kMultiple);
-  const at::Tensor weight = prepared_rows(call.weight, kType, kMultiple);
+  const at::Tensor hidden = prepared_rows(call.hidden, kType, multiple);
+  const at::Tensor weight = prepared_rows(call.weight, kType, multiple);
   const at::Tensor losses = empty_kept({2, hidden.size(0)}, {hidden.size(0), 1}, at::kDouble);
   at::Tensor bias, row_weight;
-  kernels::LinearCrossEntropyParams<C> params;
+  Params params;
+  params.bfloat16 = options.bfloat16_products;
+  params.instruction = params.bfloat16 && kernels::cpu::multiplies_pairs();
   params.rows = hidden.size(0);
   params.width = hidden.size(1);
   params.classes = weight.size(0);
@@ -152,14 +160,16 @@ LossResult forward_of(const LossCall& call, bool differentiate) {
 
 LossCall call_of(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
                  const OptionalTensor& bias, const OptionalTensor& row_weight, double smoothing,
-                 int64_t ignore_index) {
-  return {hidden, weight, labels, {bias, row_weight, smoothing, ignore_index}};
+                 int64_t ignore_index, bool bfloat16_products) {
+  return {hidden, weight, labels, {bias, row_weight, smoothing, ignore_index, bfloat16_products}};
 }
 
 LossResult forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
                        const OptionalTensor& bias, const OptionalTensor& row_weight,
-                       double smoothing, int64_t ignore_index, bool differentiate) {
-  const LossCall call = call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index);
+                       double smoothing, int64_t ignore_index, bool bfloat16_products,
+                       bool differentiate) {
+  const LossCall call =
+      call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index, bfloat16_products);
   check(call);
   return row_sum_type(hidden) == at::kDouble ? forward_of<double>(call, differentiate)
                                              : forward_of<float>(call, differentiate);
@@ -168,8 +178,9 @@ LossResult forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const
 LossResult forward_meta(const at::Tensor& hidden, const at::Tensor& weight,
                         const at::Tensor& labels, const OptionalTensor& bias,
                         const OptionalTensor& row_weight, double smoothing, int64_t ignore_index,
-                        bool differentiate) {
-  check(call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index));
+                        bool bfloat16_products, bool differentiate) {
+  check(call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
+                bfloat16_products));
   const auto scalar = [&](at::ScalarType type) {
     return at::empty_symint(c10::SymIntArrayRef{}, hidden.options().dtype(type));
   };
@@ -188,7 +199,7 @@ GradientTriple backward_cpu(const at::Tensor& loss_gradient, const at::Tensor& h
 
 using ForwardSignature = LossResult(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                     const OptionalTensor&, const OptionalTensor&, double, int64_t,
-                                    bool);
+                                    bool, bool);
 using BackwardSignature = GradientTriple(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                          const at::Tensor&);
 
@@ -205,10 +216,12 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden,
                                const at::Tensor& weight, const OptionalTensor& bias,
                                const at::Tensor& labels, const OptionalTensor& row_weight,
-                               double smoothing, int64_t ignore_index, bool differentiate) {
+                               double smoothing, int64_t ignore_index, bool bfloat16_products,
+                               bool differentiate) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    auto [loss, nll, hidden_gradient, weight_gradient, bias_gradient] = forward_op().call(
-        hidden, weight, labels, bias, row_weight, smoothing, ignore_index, differentiate);
+    auto [loss, nll, hidden_gradient, weight_gradient, bias_gradient] =
+        forward_op().call(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
+                          bfloat16_products, differentiate);
     ctx->save_for_backward({hidden_gradient, weight_gradient, bias_gradient});
     ctx->saved_data["has_bias"] = bias.has_value();
     ctx->saved_data["differentiate"] = differentiate;
@@ -222,17 +235,19 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const variable_list saved = ctx->get_saved_variables();
     auto [hidden, weight, bias] = backward_op().call(gradients[0], saved[0], saved[1], saved[2]);
     const at::Tensor none;
-    return {hidden, weight, ctx->saved_data["has_bias"].toBool() ? bias : none, none, none, none,
-            none,   none};
+    return {hidden, weight, ctx->saved_data["has_bias"].toBool() ? bias : none,
+            none,   none,   none,
+            none,   none,   none};
   }
 };
 
 LossResult forward_autograd(const at::Tensor& hidden, const at::Tensor& weight,
                             const at::Tensor& labels, const OptionalTensor& bias,
                             const OptionalTensor& row_weight, double smoothing,
-                            int64_t ignore_index, bool differentiate) {
-  const variable_list result = LinearCrossEntropy::apply(hidden, weight, bias, labels, row_weight,
-                                                         smoothing, ignore_index, differentiate);
+                            int64_t ignore_index, bool bfloat16_products, bool differentiate) {
+  const variable_list result =
+      LinearCrossEntropy::apply(hidden, weight, bias, labels, row_weight, smoothing, ignore_index,
+                                bfloat16_products, differentiate);
   return {result[0], result[1], result[2], result[3], result[4]};
 }
 
@@ -256,17 +271,17 @@ std::tuple<at::Tensor, at::Tensor> loss_and_nll(const at::Tensor& hidden, const 
                                                 const at::Tensor& labels,
                                                 const OptionalTensor& bias,
                                                 const OptionalTensor& row_weight, double smoothing,
-                                                int64_t ignore_index) {
+                                                int64_t ignore_index, bool bfloat16_products) {
   const bool differentiate =
       torch::autograd::compute_requires_grad(hidden, weight, bias.value_or(at::Tensor()));
   auto result = forward_op().call(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
-                                  differentiate);
+                                  bfloat16_products, differentiate);
   return {std::get<0>(result), std::get<1>(result)};
 }
 
 const char* const kArguments =
     "(Tensor hidden, Tensor weight, Tensor labels, *, Tensor? bias=None, Tensor? row_weight=None, "
-    "float label_smoothing=0.0, int ignore_index=-100";
+    "float label_smoothing=0.0, int ignore_index=-100, bool bfloat16_products=False";
 
 }  // namespace
 
@@ -304,8 +319,9 @@ TORCH_LIBRARY_IMPL(headwise, Autograd, m) {
 LinearCrossEntropyResult linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                                               const at::Tensor& labels,
                                               const LinearCrossEntropyOptions& options) {
-  auto [loss, nll] = ops::loss_and_nll(hidden, weight, labels, options.bias, options.row_weight,
-                                       options.label_smoothing, options.ignore_index);
+  auto [loss, nll] =
+      ops::loss_and_nll(hidden, weight, labels, options.bias, options.row_weight,
+                        options.label_smoothing, options.ignore_index, options.bfloat16_products);
   return {loss, nll};
 }
 

@@ -15,6 +15,9 @@ struct LinearCrossEntropyOptions {
   /// Share of the target that is spread evenly over all V classes, 0 to 1 (Szegedy et al. 2016).
   double label_smoothing = 0.0;
   int64_t ignore_index = -100;  // rows with this label are left out
+  /// Factors of the products, exponentials of scores included, are rounded to bfloat16 as in
+  /// linear_bfloat16; all sums stay float32. Not for float64.
+  bool bfloat16_products = false;
 };
 
 struct LinearCrossEntropyResult {

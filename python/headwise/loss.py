@@ -21,6 +21,7 @@ def linear_cross_entropy(
     ignore_index: int = -100,
     row_weight: Tensor | None = None,
     reduction: Literal["mean", "sum"] = "mean",
+    bfloat16_products: bool = False,
 ) -> Tensor:
     """`cross_entropy(hidden @ weight.T + bias, labels)`, with the gradients made on the way.
 
@@ -39,6 +40,8 @@ def linear_cross_entropy(
         row_weight: (...) factors of the rows' losses, one a row (not one a class); no gradient.
         reduction: "sum", or "mean": the sum divided by the weights of the rows that count, by their
             number without `row_weight`; NaN if none counts, as in torch.
+        bfloat16_products: round the factors of the products, exponentials of scores included, to
+            bfloat16; sums stay float32. With AVX512_BF16 up to twice as fast. Not for float64.
 
     Returns:
         0-dim float32 (float64 for float64). Differentiable once, in hidden, weight and bias.
@@ -70,6 +73,7 @@ def linear_cross_entropy(
         row_weight=weights,
         label_smoothing=label_smoothing,
         ignore_index=ignore_index,
+        bfloat16_products=bfloat16_products,
     )
     if reduction == "sum":
         return loss

@@ -19,6 +19,7 @@ enum class ScheduleKind { kInverseSqrt, kCosine, kLinear, kConstant };
 enum class BestBy { kLoss, kBleu };
 enum class OnNonFinite { kSkip, kStop };
 enum class LongLines { kSplit, kRefuse };
+enum class Precision { kAuto, kFloat32, kBFloat16 };
 
 /// [data]: where the sentence pairs come from.
 struct DataConfig {
@@ -89,6 +90,7 @@ struct TrainConfig {
   int64_t batch_tokens = 2000;  // target tokens of one micro-batch, end tokens included
   int64_t accumulate = 1;       // micro-batches per update; gradients weighted by their tokens
   int64_t shards = 2;           // parts of a micro-batch that are computed side by side
+  Precision precision = Precision::kAuto;  // of the factors of products; the rest is float32
   double label_smoothing = 0.1;
   double clip_norm = 1.0;                 // 0 = off
   double ema = 0.0;                       // decay of the exponential moving average; 0 = off

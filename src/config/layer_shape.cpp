@@ -1,5 +1,7 @@
 #include "src/config/layer_shape.h"
 
+#include <algorithm>
+
 namespace headwise::config {
 namespace {
 
@@ -28,6 +30,23 @@ AttentionShape decoder_shape(const ModelConfig& config, int64_t layer) {
 
 AttentionShape cross_shape(const ModelConfig& config, int64_t layer) {
   return shape(config, config.cross_heads, config.cross_kv_heads, layer);
+}
+
+int64_t width_unfit_for_bfloat16(const ModelConfig& config) {
+  std::vector<int64_t> widths = {config.width, config.feed_forward};
+  const auto add = [&](const AttentionShape& shape) {
+    widths.push_back(shape.heads * shape.head_width);
+    widths.push_back(shape.kv_heads * shape.head_width);
+  };
+  for (int64_t i = 0; i < config.encoder_layers; ++i) add(encoder_shape(config, i));
+  for (int64_t i = 0; i < config.decoder_layers; ++i) {
+    add(decoder_shape(config, i));
+    add(cross_shape(config, i));
+  }
+  const auto unfit = std::find_if(widths.begin(), widths.end(), [](int64_t width) {
+    return width % kBFloat16WidthMultiple != 0;
+  });
+  return unfit == widths.end() ? 0 : *unfit;
 }
 
 }  // namespace headwise::config

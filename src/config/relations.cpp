@@ -4,6 +4,7 @@
 
 #include "src/config/error.h"
 #include "src/config/format.h"
+#include "src/config/layer_shape.h"
 
 namespace headwise::config {
 namespace {
@@ -197,6 +198,16 @@ void check_run(const Config& config, Conflicts& out) {
   if (validation.every > 0 && validation.best_by == BestBy::kBleu && !validation.bleu) {
     out.push_back({{"validation.best_by", "validation.bleu"},
                    "found \"bleu\" with validation.bleu = false; needed \"loss\", or bleu = true"});
+  }
+  if (train.precision == Precision::kBFloat16) {
+    const int64_t width = width_unfit_for_bfloat16(config.model);
+    if (width != 0) {
+      out.push_back({{"train.precision", "model.width", "model.feed_forward", "model.head_width"},
+                     text_of("found \"bf16\" and a layer of width ", width,
+                             "; needed widths of the model, of the feed-forward block and of all "
+                             "heads together that are multiples of ",
+                             kBFloat16WidthMultiple)});
+    }
   }
   if (train.average_last > config.checkpoint.keep) {
     out.push_back({{"train.average_last", "checkpoint.keep"},

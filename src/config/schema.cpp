@@ -142,6 +142,12 @@ Section train_section() {
       .integer("shards", &T::shards, between(1, 4096),
                "parts a micro-batch is cut into, computed side by side, one thread each; 1 = all "
                "threads on one part. Results depend on it, not on the threads")
+      .word("precision", &T::precision,
+            {{"auto", Precision::kAuto},
+             {"fp32", Precision::kFloat32},
+             {"bf16", Precision::kBFloat16}},
+            "of the factors of matrix products while training; weights, sums, optimiser and "
+            "translating stay fp32. auto = bf16 where it is faster on this CPU, which the log says")
       .real("label_smoothing", &T::label_smoothing, fraction(),
             "share of the target that is spread over all pieces; 0 = off")
       .real("clip_norm", &T::clip_norm, at_least(0), "longest gradient of an update; 0 = off")

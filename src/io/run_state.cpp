@@ -30,6 +30,7 @@ json to_json(const RunState& s) {
           {"best_value", s.best_value},
           {"validations_without_improvement", s.validations_without_improvement},
           {"unreported", to_json(s.unreported)},
+          {"precision", s.bfloat16 ? "bf16" : "fp32"},
           {"corpus", s.corpus},
           {"build", s.machine.build},
           {"cpu", s.machine.cpu},
@@ -63,6 +64,7 @@ RunState from_json(const json& j) {
   j.at("best_value").get_to(s.best_value);
   j.at("validations_without_improvement").get_to(s.validations_without_improvement);
   s.unreported = sums_from_json(j.at("unreported"));
+  s.bfloat16 = j.value("precision", "fp32") == "bf16";  // older runs knew no other
   j.at("corpus").get_to(s.corpus);
   j.at("build").get_to(s.machine.build);
   j.at("cpu").get_to(s.machine.cpu);

@@ -42,7 +42,8 @@ struct RunState {
   // Since the diary's last entry, so that a resumed run writes what an uninterrupted one writes.
   UpdateSums unreported;
 
-  std::string corpus;  // identity of the training text
+  bool bfloat16 = false;  // products of training; the run keeps what it began with
+  std::string corpus;     // identity of the training text
   Machine machine;
 };
 

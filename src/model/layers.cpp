@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "csrc/nn/linear_layers.h"
 #include "csrc/ops/activation_dropout.h"
+#include "csrc/ops/linear_bfloat16.h"
 #include "csrc/ops/residual_norm.h"
 #include "src/config/layer_shape.h"
 
@@ -37,13 +39,21 @@ FeedForwardImpl::FeedForwardImpl(const config::ModelConfig& config)
 
 at::Tensor FeedForwardImpl::forward(const at::Tensor& x, DropoutStreams& streams) {
   const DropoutOptions dropout = streams.next(is_training() ? dropout_ : 0.0);
+  const bool bfloat16 = trains_in_bfloat16 && is_training();
+  const auto linear = [&](const torch::nn::Linear& layer, const at::Tensor& from) {
+    return bfloat16 ? nn::linear_layers_bfloat16(from, {layer})[0]
+                    : at::linear(from, layer->weight, layer->bias);
+  };
+  at::Tensor active;
   if (activation_ == config::Activation::kRelu) {
-    const at::Tensor inner = at::mm(x, in_->weight.t());
-    return out_->forward(activation_dropout(inner, in_->bias, "relu", dropout));
+    const at::Tensor inner =
+        bfloat16 ? linear_bfloat16(x, {in_->weight}, {})[0] : at::mm(x, in_->weight.t());
+    active = activation_dropout(inner, in_->bias, "relu", dropout);
+  } else {
+    active = at::gelu(linear(in_, x));
+    if (dropout.drops()) active = activation_dropout(active, std::nullopt, "none", dropout);
   }
-  const at::Tensor active = at::gelu(in_->forward(x));
-  return out_->forward(dropout.drops() ? activation_dropout(active, std::nullopt, "none", dropout)
-                                       : active);
+  return linear(out_, active);
 }
 
 ResidualImpl::ResidualImpl(const config::ModelConfig& config)
@@ -77,6 +87,10 @@ void EncoderLayerImpl::forward(ResidualStream& stream, const nn::PackedSequences
       stream, streams, [&](const at::Tensor& y) { return feed_forward_->forward(y, streams); });
 }
 
+void EncoderLayerImpl::train_in_bfloat16(bool yes) {
+  self_attention->trains_in_bfloat16 = feed_forward_->trains_in_bfloat16 = yes;
+}
+
 DecoderLayerImpl::DecoderLayerImpl(const config::ModelConfig& config, int64_t layer) {
   self_attention =
       register_module("self_attention",
@@ -102,6 +116,11 @@ void DecoderLayerImpl::forward(ResidualStream& stream, const at::Tensor& memory,
   });
   feed_forward_norm_->apply(
       stream, streams, [&](const at::Tensor& y) { return feed_forward_->forward(y, streams); });
+}
+
+void DecoderLayerImpl::train_in_bfloat16(bool yes) {
+  self_attention->trains_in_bfloat16 = cross_attention->trains_in_bfloat16 = yes;
+  feed_forward_->trains_in_bfloat16 = yes;
 }
 
 void DecoderLayerImpl::step(ResidualStream& stream, LayerCache& cache,

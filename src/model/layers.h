@@ -19,6 +19,8 @@ class FeedForwardImpl : public torch::nn::Module {
   explicit FeedForwardImpl(const config::ModelConfig& config);
   at::Tensor forward(const at::Tensor& x, DropoutStreams& streams);
 
+  bool trains_in_bfloat16 = false;  // as MultiHeadAttention's
+
  private:
   config::Activation activation_;
   double dropout_;
@@ -64,6 +66,8 @@ class EncoderLayerImpl : public torch::nn::Module {
   void forward(ResidualStream& stream, const nn::PackedSequences& sequences,
                DropoutStreams& streams);
 
+  void train_in_bfloat16(bool yes);
+
   nn::MultiHeadAttention self_attention{nullptr};
 
  private:
@@ -87,6 +91,7 @@ class DecoderLayerImpl : public torch::nn::Module {
   /// One new token for each of R live rows; `sentences` (R) int32 names its source sentence. Drops
   /// nothing.
   void step(ResidualStream& stream, LayerCache& cache, const at::Tensor& sentences);
+  void train_in_bfloat16(bool yes);
 
   nn::MultiHeadAttention self_attention{nullptr}, cross_attention{nullptr};
 

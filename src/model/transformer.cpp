@@ -132,6 +132,12 @@ at::Tensor TransformerImpl::decode(const PackedTokens& target, const Memory& mem
   return decode(target, memory, streams);
 }
 
+void TransformerImpl::train_in_bfloat16(bool yes) {
+  trains_in_bfloat16_ = yes;
+  for (EncoderLayer& layer : encoder) layer->train_in_bfloat16(yes);
+  for (DecoderLayer& layer : decoder) layer->train_in_bfloat16(yes);
+}
+
 at::Tensor TransformerImpl::output_weight() const {
   return config_.tied_output ? target_embedding_->weight : output_->weight;
 }

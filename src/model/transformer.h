@@ -59,6 +59,12 @@ class TransformerImpl : public torch::nn::Module {
   /// log-probabilities (R, V) of what comes next. At the first step parents name sentences.
   at::Tensor step(DecoderState& state, const at::Tensor& tokens, const at::Tensor& parents);
 
+  /// Whether products of training, forward and backward, take factors rounded to bfloat16. Weights,
+  /// sums and gradients stay float32, and so does everything in evaluation mode. All widths must be
+  /// multiples of 32.
+  void train_in_bfloat16(bool yes);
+  bool trains_in_bfloat16() const { return trains_in_bfloat16_; }
+
   const config::ModelConfig& config() const { return config_; }
   int64_t source_vocabulary() const { return source_embedding_->options.num_embeddings(); }
   int64_t target_vocabulary() const { return target_embedding_->options.num_embeddings(); }
@@ -74,6 +80,7 @@ class TransformerImpl : public torch::nn::Module {
   void initialise();
 
   config::ModelConfig config_;
+  bool trains_in_bfloat16_ = false;
   torch::nn::Embedding source_embedding_{nullptr}, target_embedding_{nullptr};
   Residual encoder_norm_{nullptr}, decoder_norm_{nullptr};  // pre-norm only
   torch::nn::Linear output_{nullptr};                       // untied only

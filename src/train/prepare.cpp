@@ -12,6 +12,7 @@
 #include "src/io/file.h"
 #include "src/io/model_io.h"
 #include "src/log/log.h"
+#include "src/train/precision.h"
 
 namespace headwise::train {
 namespace {
@@ -183,6 +184,12 @@ Prepared prepare(const config::Resolved& settings, const std::filesystem::path& 
   at::manual_seed(uint64_t(config.train.seed));
   parts.model = model::Transformer(config.model, parts.vocabularies.source.size(),
                                    parts.vocabularies.target.size());
+  const Precision precision = choose_precision(
+      config, prepared.checkpoint ? std::optional(parts.state.bfloat16) : std::nullopt);
+  log::info("products of training in ", precision.bfloat16 ? "bf16" : "fp32", ": ",
+            precision.reason);
+  parts.state.bfloat16 = precision.bfloat16;
+  parts.model->train_in_bfloat16(precision.bfloat16);
   io::replace_file(folder / io::kConfigFile, config::to_toml(settings));
   return prepared;
 }

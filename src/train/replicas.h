@@ -13,19 +13,19 @@ namespace headwise::train {
 
 class Replicas {
  public:
-  /// `model` is the first of `count`. Its parameters have gradients, and these get the sum.
+  /// `model` is the first of `count`.
   Replicas(const model::Transformer& model, int64_t count);
 
   int64_t count() const { return int64_t(models_.size()); }
   model::Transformer& operator[](int64_t i) { return models_[size_t(i)]; }
 
-  void zero_gradients();
-  /// Adds the gradients of all to those of the first, in order.
+  /// The next backward passes bring gradients of their own, which then need no adding.
+  void forget_gradients();
+  /// Adds the gradients of all to those of the first, in order. Where there are none they are zero.
   void sum_gradients();
 
  private:
   std::vector<model::Transformer> models_;
-  std::vector<std::vector<at::Tensor>> gradients_;  // of each model
 };
 
 }  // namespace headwise::train

@@ -104,12 +104,16 @@ void Trainer::update(const SafePoint& safe_point) {
   io::RunState& state = parts_.state;
   // Until the update is whole, the run's state stands where the last one ended: a stop in between
   // drops the gradients and loses nothing.
+  Laps laps;
   const std::vector<data::Batch> batches = next_batches();
+  StepTimes times;
+  times.batches = laps.next();
   io::UpdateSums sums;
   const bool finite = accumulate_gradients(batches, sums, safe_point);
   state.position = batcher_.position();
   state.micro_batches += int64_t(batches.size());
   if (!finite) return skip_update(batches, "loss");
+  laps.next();
   const double norm = optimizer_.gradient_norm();
   if (!std::isfinite(norm)) return skip_update(batches, "gradient");
 
@@ -121,6 +125,8 @@ void Trainer::update(const SafePoint& safe_point) {
   state.target_tokens += sums.labels;
   optimizer_.update(learning_rate(config_.schedule, state.step), state.step);
   if (average_) average_->update(state.step);
+  times.update = laps.next();
+  unreported_times_ += times;
   sums.seconds = seconds_since(start);
   note_progress(sums, norm);
 }
@@ -132,22 +138,24 @@ bool Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, io::
     sums.source_tokens += int64_t(batch.source.tokens.size());
     sums.padded += padded_positions(batch);
   }
-  replicas_.zero_gradients();
+  replicas_.forget_gradients();
   for (size_t i = 0; i < batches.size(); ++i) {
     if (i > 0) safe_point();
     if (!add_gradients(batches[i], parts_.state.micro_batches + int64_t(i), sums)) return false;
   }
+  Laps laps;
   replicas_.sum_gradients();
+  unreported_times_.update += laps.next();
   return true;
 }
 
 bool Trainer::add_gradients(const data::Batch& batch, int64_t micro_batch, io::UpdateSums& sums) {
   const std::vector<data::Batch> shards = data::split(batch, replicas_.count());
-  std::vector<ShardLoss> losses(shards.size());
+  std::vector<ShardResult> results(shards.size());
   const double labels = double(sums.labels);
   const auto differentiate = [&](size_t i) {
     const uint64_t seed = shard_seed(config_.train.seed, micro_batch, int64_t(i));
-    losses[i] = differentiate_shard(replicas_[int64_t(i)], shards[i], seed, labels);
+    results[i] = differentiate_shard(replicas_[int64_t(i)], shards[i], seed, labels);
   };
   // Also where a batch has fewer sentences than there may be shards: inside of parallel_for each is
   // one thread's work, and its bits do not depend on how many threads there are. With one replica
@@ -156,26 +164,34 @@ bool Trainer::add_gradients(const data::Batch& batch, int64_t micro_batch, io::U
     end = std::min(end, int64_t(shards.size()));
     for (int64_t i = begin; i < end; ++i) differentiate(size_t(i));
   });
-  for (const ShardLoss& loss : losses) {
-    if (!std::isfinite(loss.smoothed)) return false;
-    sums.smoothed += loss.smoothed;
-    sums.nll += loss.nll;
+  for (const ShardResult& result : results) {
+    if (!std::isfinite(result.smoothed)) return false;
+    sums.smoothed += result.smoothed;
+    sums.nll += result.nll;
+    unreported_times_ += result.times;
   }
   return true;
 }
 
-Trainer::ShardLoss Trainer::differentiate_shard(model::Transformer& model, const data::Batch& shard,
-                                                uint64_t seed, double labels) const {
+Trainer::ShardResult Trainer::differentiate_shard(model::Transformer& model,
+                                                  const data::Batch& shard, uint64_t seed,
+                                                  double labels) const {
+  Laps laps;
   model->train();
   model::DropoutStreams streams(seed);
   const model::Memory memory = model->encode(evaluate::tensors_of(shard.source), streams);
   const at::Tensor hidden = model->decode(evaluate::tensors_of(shard.target), memory, streams);
+  StepTimes times;
+  times.forward = laps.next();
   const LinearCrossEntropyResult loss =
       linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(shard),
-                           {.label_smoothing = config_.train.label_smoothing});
-  const ShardLoss result{loss.loss.item<double>(), loss.nll.item<double>()};
-  if (std::isfinite(result.smoothed)) (loss.loss / labels).backward();
-  return result;
+                           {.label_smoothing = config_.train.label_smoothing,
+                            .bfloat16_products = model->trains_in_bfloat16()});
+  const double smoothed = loss.loss.item<double>();
+  times.loss = laps.next();
+  if (std::isfinite(smoothed)) (loss.loss / labels).backward();
+  times.backward = laps.next();
+  return {smoothed, loss.nll.item<double>(), times};
 }
 
 void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::string& what) {
@@ -242,8 +258,14 @@ void Trainer::note_progress(const io::UpdateSums& sums, double gradient_norm) {
                          {"source_tokens", state.source_tokens},
                          {"target_tokens", state.target_tokens},
                          {"seconds", state.seconds},
+                         {"batches_seconds", unreported_times_.batches},
+                         {"forward_seconds", unreported_times_.forward},
+                         {"loss_seconds", unreported_times_.loss},
+                         {"backward_seconds", unreported_times_.backward},
+                         {"update_seconds", unreported_times_.update},
                          {"skipped_updates", state.skipped_updates}});
   recent = {};
+  unreported_times_ = {};
 }
 
 void Trainer::forecast_memory() {

@@ -16,6 +16,7 @@
 #include "src/train/progress.h"
 #include "src/train/replicas.h"
 #include "src/train/run_parts.h"
+#include "src/train/step_times.h"
 
 namespace headwise::train {
 
@@ -34,15 +35,16 @@ class Trainer {
   void update(const SafePoint& safe_point);
   bool accumulate_gradients(const std::vector<data::Batch>& batches, io::UpdateSums& sums,
                             const SafePoint& safe_point);
-  /// Sums over the labels of a shard.
-  struct ShardLoss {
+  /// Sums over the labels of a shard, and what it took.
+  struct ShardResult {
     double smoothed = 0, nll = 0;
+    StepTimes times;
   };
   /// Adds a micro-batch's gradients to those of the replicas. False: a loss is not finite.
   bool add_gradients(const data::Batch& batch, int64_t micro_batch, io::UpdateSums& sums);
   /// `labels`: of the whole update, what its loss is the mean over.
-  ShardLoss differentiate_shard(model::Transformer& model, const data::Batch& shard, uint64_t seed,
-                                double labels) const;
+  ShardResult differentiate_shard(model::Transformer& model, const data::Batch& shard,
+                                  uint64_t seed, double labels) const;
   void skip_update(const std::vector<data::Batch>& batches, const std::string& what);
   void note_progress(const io::UpdateSums& sums, double gradient_norm);
 
@@ -66,6 +68,7 @@ class Trainer {
   ProgressLine line_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 
+  StepTimes unreported_times_;
   int64_t last_saved_ = -1;
   bool improved_ = false;
 };

@@ -85,6 +85,25 @@ def test_gradients(probed, twin, texts):
     assert all(value.norm() > 0 for name, value in expected.items() if "k_proj.bias" not in name)
 
 
+def test_a_hundred_updates_in_float64(probed, checkpoint, texts):
+    """The losses stay together while they fall.
+
+    Larger steps, or an epsilon that lets noise count, throw them apart where ReLU bends.
+    """
+    twin = Twin(checkpoint, torch.float64)
+    count = sum(map(len, twin.target_ids(texts[3])))
+    optimizer = torch.optim.Adam(twin.weights.values(), lr=0.001, betas=(0.9, 0.98), eps=1e-6)
+    losses = []
+    for _ in range(100):
+        loss = twin.losses(*texts[2:])[0] / count
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert probed["losses"].tolist() == pytest.approx(losses, rel=1e-9)
+    assert losses[-1] < 0.75 * losses[0]
+
+
 def test_score_prints_the_twins_log_probabilities(checkpoint, twin, texts):
     source, target, sources, targets = texts
     printed = list(map(float, headwise("score", checkpoint, source, target).rows()))

@@ -42,6 +42,7 @@ every = 1000000
 
 # What differs between equal runs: time.
 TIMING = {"seconds", "tokens_per_second", "validation_seconds"}
+TIMING |= {f"{part}_seconds" for part in ("batches", "forward", "loss", "backward", "update")}
 
 
 class Training:

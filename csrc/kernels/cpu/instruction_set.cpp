@@ -75,15 +75,25 @@ void use_instruction_set(const std::string& name) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-bool multiplies_pairs() { return uses_pairs.load(std::memory_order_relaxed); }
+namespace {
 
-const char* instruction_set() {
+void read_environment() {
   static const bool read = [] {
     const char* wanted = std::getenv("HEADWISE_INSTRUCTION_SET");
     if (wanted != nullptr && *wanted != '\0') use_instruction_set(wanted);
     return true;
   }();
   static_cast<void>(read);
+}
+
+}  // namespace
+
+bool multiplies_pairs() {
+  read_environment();
+  return uses_pairs.load(std::memory_order_relaxed);
+}
+
+const char* instruction_set() {
   return multiplies_pairs() ? kPairs : HWY_DYNAMIC_DISPATCH(target_name)();
 }
 

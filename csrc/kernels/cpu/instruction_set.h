@@ -12,7 +12,7 @@ namespace headwise::kernels::cpu {
 /// @throws std::invalid_argument if it names one that this machine or build lacks.
 const char* instruction_set();
 
-/// Whether BFloat16 numbers are multiplied as they are, in pairs.
+/// Whether this machine and the instruction set in use multiply pairs of bfloat16 (AVX512_BF16).
 bool multiplies_pairs();
 
 /// Those that were compiled and that this machine has, best first.

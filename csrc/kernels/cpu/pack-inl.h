@@ -229,6 +229,21 @@ HWY_INLINE Vec<double> transpose_vectors(const double* const* from, double* to, 
   return finite;
 }
 
+// `count` rows of pairs, whole vectors, become a panel of as many columns, a multiple of four.
+template <bool kInstruction>
+void transpose_pairs(const Pair<kInstruction>* rows, int64_t count, int64_t pairs,
+                     Pair<kInstruction>* panel) {
+  for (int64_t k = 0; k < pairs; k += lanes<float>()) {
+    for (int64_t c = 0; c < count; c += 4) {
+      const float* from[4];
+      for (int64_t r = 0; r < 4; ++r) {
+        from[r] = reinterpret_cast<const float*>(rows + (c + r) * pairs + k);
+      }
+      transpose_vectors(from, reinterpret_cast<float*>(panel + k * count + c), count);
+    }
+  }
+}
+
 // The transpose in panels (panel_width): number (i, j) of the panel that begins at column p lies at
 // to[p * width + i * (width of the panel) + j - p]. Columns are padded by zeros to whole vectors.
 //

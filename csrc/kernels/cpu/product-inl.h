@@ -1,5 +1,5 @@
 // The one matrix product behind every step: C (+)= A B with A broadcast from memory and B loaded as
-// vectors, blocks of C in registers.
+// vectors, blocks of C in registers. Factors are float, double, or pairs of BFloat16 (pairs-inl.h).
 #if defined(HEADWISE_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEADWISE_PRODUCT_INL_H
 #undef HEADWISE_PRODUCT_INL_H
@@ -12,13 +12,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "csrc/kernels/cpu/pairs-inl.h"
 #include "csrc/kernels/cpu/round.h"
-#include "csrc/kernels/cpu/vectors-inl.h"
-
-// Whether this target's code may be run with the instructions of AVX512_BF16 beside it; whether the
-// processor has them is asked at run time (multiplies_pairs).
-#undef HEADWISE_MULTIPLIES_PAIRS
-#define HEADWISE_MULTIPLIES_PAIRS (HWY_TARGET == HWY_AVX3)
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
@@ -76,53 +71,26 @@ HWY_INLINE Blocking blocking(int64_t rows, int64_t width) {
 }
 
 // A(row, k) = data[row * row_stride + k * step].
-template <typename E>
+template <typename F>
 struct LeftFactor {
-  const E* data;
+  const F* data;
   int64_t row_stride, step;
 };
 
 // Rows of B lie `stride` apart and are vectors of whole panels.
-template <typename E>
+template <typename F>
 struct RightFactor {
   static constexpr bool kOnlyPairsOfVectors = false;
-  const E* data;
+  const F* data;
   int64_t stride;
 
   int64_t step() const { return stride; }  // from what one k reads to what the next one reads
   template <class D, int kVectors>
-  HWY_INLINE void load(D d, const E* at, hn::Vec<D> (&row)[kVectors]) const {
-    const auto* from = reinterpret_cast<const hn::TFromD<D>*>(at);
+  HWY_INLINE void load(D d, const F* at, hn::Vec<D> (&row)[kVectors]) const {
     HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v) row[v] = hn::LoadU(d, from + v * hn::Lanes(d));
+    for (int v = 0; v < kVectors; ++v) row[v] = load_factor(d, at + v * hn::Lanes(d));
   }
 };
-
-// What one step of a product multiplies: numbers of the compute type, or two BFloat16 of following
-// k at once.
-struct Pair {
-  uint32_t bits;  // the first number in the lower half
-};
-template <typename E>
-using SumOf = std::conditional_t<std::is_same_v<E, Pair>, float, E>;
-
-template <class D, typename C = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> multiply_add(D d, const C* left, hn::Vec<D> right, hn::Vec<D> sum) {
-  return hn::MulAdd(hn::Set(d, *left), right, sum);
-}
-#if HEADWISE_MULTIPLIES_PAIRS
-// The instruction by name: this Highway has no target with it, and an intrinsic would ask for the
-// whole file to be compiled for processors that have it.
-template <class D>
-HWY_INLINE hn::Vec<D> multiply_add(D /*d*/, const Pair* left, hn::Vec<D> right, hn::Vec<D> sum) {
-  if constexpr (sizeof(sum.raw) == 64) {
-    asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(right.raw), "m"(left->bits));
-  } else {
-    asm("vdpbf16ps %2%{1to8%}, %1, %0" : "+v"(sum.raw) : "v"(right.raw), "m"(left->bits));
-  }
-  return sum;
-}
-#endif
 
 enum class Store { kWrite, kAdd };
 
@@ -154,8 +122,8 @@ struct RowsAhead {
 HWY_INLINE void ask_for(const std::byte* line) { __builtin_prefetch(line, 0, 2); }
 
 // D is the tag of the vectors; half vectors for a block that needs no more.
-template <int kRows, int kVectors, bool kAsks, class D, typename E, class Right>
-HWY_NOINLINE void product_block(const LeftFactor<E>& a, const Right& b, int64_t depth, SumOf<E>* c,
+template <int kRows, int kVectors, bool kAsks, class D, typename F, class Right>
+HWY_NOINLINE void product_block(const LeftFactor<F>& a, const Right& b, int64_t depth, Sum<F>* c,
                                 int64_t c_stride, Store store, const Ahead& ahead) {
   const D d;
   const int64_t step = hn::Lanes(d);
@@ -165,7 +133,7 @@ HWY_NOINLINE void product_block(const LeftFactor<E>& a, const Right& b, int64_t 
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-  const E* left = a.data;
+  const F* left = a.data;
   auto* right = b.data;
   const std::byte* soon = ahead.at;
   for (int64_t k = 0; k < depth; ++k, left += a.step, right += b.step()) {
@@ -180,14 +148,14 @@ HWY_NOINLINE void product_block(const LeftFactor<E>& a, const Right& b, int64_t 
     b.load(d, right, row);
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-      const E* factor = left + r * a.row_stride;
+      const F* factor = left + r * a.row_stride;
       HWY_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) sum[r][v] = multiply_add(d, factor, row[v], sum[r][v]);
     }
   }
   HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
-    SumOf<E>* to = c + r * c_stride;
+    Sum<F>* to = c + r * c_stride;
     HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
       if (store == Store::kAdd) sum[r][v] = hn::Add(sum[r][v], hn::LoadU(d, to + v * step));
@@ -196,10 +164,10 @@ HWY_NOINLINE void product_block(const LeftFactor<E>& a, const Right& b, int64_t 
   }
 }
 
-template <int kVectors, bool kAsks, class D, int kRows = most_rows(kVectors), typename E,
+template <int kVectors, bool kAsks, class D, int kRows = most_rows(kVectors), typename F,
           class Right>
-HWY_INLINE void product_rows(int64_t rows, const LeftFactor<E>& a, const Right& b, int64_t depth,
-                             SumOf<E>* c, int64_t c_stride, Store store, const Ahead& ahead) {
+HWY_INLINE void product_rows(int64_t rows, const LeftFactor<F>& a, const Right& b, int64_t depth,
+                             Sum<F>* c, int64_t c_stride, Store store, const Ahead& ahead) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
       return product_block<kRows, kVectors, kAsks, D>(a, b, depth, c, c_stride, store, ahead);
@@ -210,11 +178,11 @@ HWY_INLINE void product_rows(int64_t rows, const LeftFactor<E>& a, const Right& 
 
 // One panel: `columns` wide, counted in whole vectors, and at most most_rows() rows. Each number of
 // C is one chain of fused multiply-adds over rising k, whatever the block around it.
-template <bool kAsks = false, typename E, class Right = RightFactor<E>>
-HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<E>& a, const Right& b,
-                              int64_t depth, SumOf<E>* c, int64_t c_stride, Store store,
+template <bool kAsks = false, typename F, class Right = RightFactor<F>>
+HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<F>& a, const Right& b,
+                              int64_t depth, Sum<F>* c, int64_t c_stride, Store store,
                               const Ahead& ahead = {}) {
-  using C = SumOf<E>;
+  using C = Sum<F>;
   const int64_t step = lanes<C>();
   if constexpr (Right::kOnlyPairsOfVectors) {
     product_rows<2, kAsks, Tag<C>>(rows, a, b, depth, c, c_stride, store, ahead);
@@ -237,9 +205,9 @@ HWY_INLINE void product_panel(int64_t rows, int64_t columns, const LeftFactor<E>
 
 // rows x width numbers of C with B row-major, in panels of at most `panel` columns; width in whole
 // vectors. What lies ahead is asked for in shares as wide as the panels.
-template <bool kAsks = false, typename E, class Right = RightFactor<E>>
-HWY_INLINE void product(int64_t rows, int64_t width, int64_t panel, const LeftFactor<E>& a,
-                        const Right& b, int64_t depth, SumOf<E>* c, int64_t c_stride, Store store,
+template <bool kAsks = false, typename F, class Right = RightFactor<F>>
+HWY_INLINE void product(int64_t rows, int64_t width, int64_t panel, const LeftFactor<F>& a,
+                        const Right& b, int64_t depth, Sum<F>* c, int64_t c_stride, Store store,
                         Ahead ahead = {}) {
   for (int64_t column = 0; column < width; column += panel) {
     const int64_t columns = std::min(panel, width - column);

@@ -71,11 +71,12 @@ class RowDropout {
               low[0]);
     hn::Store(hn::ConcatEven(d32, hn::BitCast(d32, words.x3), hn::BitCast(d32, words.x2)), d32,
               low[1]);
-    const int64_t group = std::min<int64_t>(4, step);
+    // A size the compiler knows: a call for every 16 bytes took 2 % of a training step.
+    constexpr auto kGroup = std::min<int64_t>(4, hn::MaxLanes(Lane64()));
     for (int64_t w = 0; w < 4; ++w) {
-      for (int64_t n = 0; n < step; n += group) {
+      for (int64_t n = 0; n < step; n += kGroup) {
         const int64_t counter = first + n;
-        std::copy_n(reinterpret_cast<const uint16_t*>(low[w / 2] + w % 2 * step + n), 2 * group,
+        std::copy_n(reinterpret_cast<const uint16_t*>(low[w / 2] + w % 2 * step + n), 2 * kGroup,
                     bits_ + counter / 4 * 32 + 8 * w + counter % 4 * 2);
       }
     }

@@ -13,6 +13,12 @@ template <typename C>
 struct LinearCrossEntropyParams {
   /// Widths must be a multiple of this.
   static constexpr int64_t kWidthMultiple = 64 / sizeof(C);
+  /// And of this for products of bfloat16.
+  static constexpr int64_t kPairWidthMultiple = 32;
+
+  /// Products of factors rounded to bfloat16, summed in float; C must be float.
+  bool bfloat16 = false;
+  bool instruction = false;  // multiply them by AVX512_BF16's instruction, which must be there
 
   int64_t rows = 0, width = 0, classes = 0;  // N, E, V
   const C* hidden = nullptr;                 // (N, E) contiguous

@@ -31,6 +31,8 @@ TEST(Relations, Accepted) {
       {"validation.every=0", "data.embedded_valid=0", "validation.bleu=false"},
       {"train.max_steps=0", "validation.patience=3"},
       {"train.average_last=3"},
+      {"train.precision=bf16"},
+      {"train.precision=auto", "model.feed_forward=100"},
   };
   for (const auto& overrides : good) EXPECT_EQ(with(overrides), "");
 }
@@ -85,6 +87,11 @@ TEST(Relations, RefusedWithBothNumbers) {
       {{"validation.bleu=false"},
        "key validation.best_by: found \"bleu\" with validation.bleu = false"},
       {{"data.embedded_valid=0"}, "key data.embedded_valid: found 0 with validation.every = 500"},
+      {{"train.precision=bf16", "model.feed_forward=100"},
+       "key train.precision: found \"bf16\" and a layer of width 100"},
+      {{"train.precision=bf16", "model.encoder_kv_heads=1", "model.head_width=16",
+        "model.encoder_heads=8"},
+       "key train.precision: found \"bf16\" and a layer of width 16"},
       {{"train.average_last=4"}, "key train.average_last: found 4 with checkpoint.keep = 3"},
       {{"translate.max_length_factor=0", "translate.max_length_extra=0"},
        "key translate.max_length_factor: found 0 with max_length_extra = 0"},

@@ -13,7 +13,7 @@
 #include "csrc/kernels/attention/cpu/forward_layout.h"
 #include "csrc/kernels/attention/cpu/scores-inl.h"
 #include "csrc/kernels/cpu/instruction_set.h"
-#include "csrc/kernels/cpu/pairs-inl.h"
+#include "csrc/kernels/cpu/pack_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 template <typename T>
 class ForwardProducts {
   using C = Compute<T>;
-  static constexpr bool kMayPair = HEADWISE_MULTIPLIES_PAIRS && std::is_same_v<T, BFloat16>;
+  static constexpr bool kMayPair = HEADWISE_PAIR_INSTRUCTIONS && std::is_same_v<T, BFloat16>;
 
  public:
   ForwardProducts(const ForwardParams<T>& params, const ForwardBuffers<T>& buffers)
@@ -30,7 +30,7 @@ class ForwardProducts {
 
   void set_queries(const RowList<T>& list) {
     if constexpr (kMayPair) {
-      if (pairs_) return pack_transposed_pairs(list, buffers_.query_pairs, queries<Pair>());
+      if (pairs_) return pack_transposed_pairs(list, buffers_.query_pairs, queries<BFloat16Pair>());
     }
     pack_transposed<T>(list, queries<C>());
   }
@@ -39,8 +39,9 @@ class ForwardProducts {
   void scores(const TileView& view, const RowList<T>& keys, const RowsAhead& next) {
     if constexpr (kMayPair) {
       if (pairs_) {
-        return score_product<Pair>(view, left_pairs(keys, buffers_.keys), queries<Pair>(),
-                                   divide_up(in_.width, 2), buffers_.scores, next);
+        return score_product<BFloat16Pair>(view, left_pairs(keys, buffers_.keys),
+                                           queries<BFloat16Pair>(), divide_up(in_.width, 2),
+                                           buffers_.scores, next);
       }
     }
     score_product<C>(view, left_operand(keys, buffers_.keys), queries<C>(), in_.width,
@@ -81,7 +82,7 @@ class ForwardProducts {
   }
 
  private:
-#if HEADWISE_MULTIPLIES_PAIRS
+#if HEADWISE_PAIR_INSTRUCTIONS
   // A few query rows are done with the values sooner than these could be copied.
   static bool reads_in_place(const TileView& view, const RowList<BFloat16>& list) {
     return view.rows() <= most_rows(2) && list.column_stride == 1 && list.row_stride != 0 &&
@@ -90,8 +91,8 @@ class ForwardProducts {
   void add_pairs(int64_t r, int64_t rows, const KeyRange& keys, int64_t columns, C* output,
                  int64_t stride, Store store, const RowsAhead& next) const {
     const KeyRange pairs{keys.begin / 2, divide_up(keys.end, 2)};
-    const LeftFactor<Pair> weights{pairs_of(buffers_.scores) + pairs.begin * kTileRows + r, 1,
-                                   kTileRows};
+    const LeftFactor<BFloat16Pair> weights{pairs_of(buffers_.scores) + pairs.begin * kTileRows + r,
+                                           1, kTileRows};
     const RowsAhead both{next.at, 2 * next.row_bytes, next.rows / 2};
     const int64_t from = pairs.begin - first_ / 2;
     if (in_place_) {
@@ -99,13 +100,14 @@ class ForwardProducts {
       return multiply(weights, values, pairs, both, rows, Interleaver::kNumbers, output, stride,
                       store);
     }
-    const RightFactor<Pair> values{pairs_of(buffers_.values) + from * value_width(), value_width()};
+    const RightFactor<BFloat16Pair> values{pairs_of(buffers_.values) + from * value_width(),
+                                           value_width()};
     multiply(weights, values, pairs, both, rows, columns, output, stride, store);
   }
 #endif
 
-  template <typename E, class Right>
-  void multiply(const LeftFactor<E>& weights, const Right& values, const KeyRange& steps,
+  template <typename F, class Right>
+  void multiply(const LeftFactor<F>& weights, const Right& values, const KeyRange& steps,
                 const RowsAhead& next, int64_t rows, int64_t columns, C* output, int64_t stride,
                 Store store) const {
     const int64_t depth = steps.end - steps.begin;
@@ -117,9 +119,9 @@ class ForwardProducts {
     }
   }
 
-  template <typename E>
-  E* queries() const {
-    return reinterpret_cast<E*>(buffers_.transposed_queries);
+  template <typename F>
+  F* queries() const {
+    return reinterpret_cast<F*>(buffers_.transposed_queries);
   }
   int64_t value_width() const { return round_up_to_vectors<C>(in_.value_width); }
 

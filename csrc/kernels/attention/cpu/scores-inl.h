@@ -97,8 +97,8 @@ void look(const AttentionInputs<T>& in, const TilePlace& at, Compute<T>* element
 // out(j, r) = key j . row r for all that the rows see; rows transposed in panels. Vectors of rows
 // that see none of a block of keys are left as they are. The rows `next`, one a key, are
 // asked for.
-template <typename E, typename C = SumOf<E>>
-void score_product(const TileView& view, const Operand<E>& keys, const E* transposed_rows,
+template <typename F, typename C = Sum<F>>
+void score_product(const TileView& view, const Operand<F>& keys, const F* transposed_rows,
                    int64_t width, C* out, const RowsAhead& next = {}) {
   const int64_t step = lanes<C>();
   const KeyRange& all = view.all();
@@ -112,8 +112,8 @@ void score_product(const TileView& view, const Operand<E>& keys, const E* transp
       const int64_t from = std::max(seen.begin / step * step, start);
       const int64_t to = std::min(seen.end, start + stride);
       if (from >= to) continue;
-      const LeftFactor<E> left{keys.row(j), keys.stride, 1};
-      const RightFactor<E> right{transposed_rows + start * width + (from - start), stride};
+      const LeftFactor<F> left{keys.row(j), keys.stride, 1};
+      const RightFactor<F> right{transposed_rows + start * width + (from - start), stride};
       C* products = out + j * kTileRows + from;
       if (next.at == nullptr || start != 0) {
         product_panel(count, to - from, left, right, width, products, kTileRows, Store::kWrite);

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "csrc/kernels/cpu/arena.h"
+#include "csrc/kernels/cpu/pairs.h"
 #include "csrc/kernels/cpu/round.h"
 #include "csrc/kernels/linear_cross_entropy/params.h"
 
@@ -43,21 +44,26 @@ struct LossLayout {
   bool adds_to_classes(int64_t phase) const { return differentiates && (phase - 1) % 2 == 1; }
 };
 
-template <typename C>
+// F: factors of the products, C or pairs of BFloat16; C: what they are summed in.
+template <typename F, typename C = Sum<F>>
 struct LossWorkspace {
-  C* transposed;  // the weights, in panels of two vectors
-  C* panel_sums;  // (panels, E)
-  C* scores;      // (panels, chunk, kPanel): exp(score - reference)
-  C* reference;   // (tiles, chunk)
-  C* largest;     // (chunk) of all scores of a row
-  C* factor;      // (chunk) row weight / sum of exponentials
+  F* transposed;    // the weights, in panels of two vectors
+  F* weights;       // (panels, kPanel / 2, E): pairs of rows of the weights; numbers: none
+  F* exponentials;  // (panels, chunk / kNumbers, kPanel): exp(score - reference)
+  C* panel_sums;    // (panels, E)
+  C* reference;     // (tiles, chunk)
+  C* largest;       // (chunk) of all scores of a row
+  C* factor;        // (chunk) row weight / sum of exponentials
   size_t bytes;
 
   LossWorkspace(const LossLayout<C>& layout, void* memory) {
     Arena arena(memory);
-    transposed = arena.take<C>(layout.panels * LossLayout<C>::kPanel * layout.width);
+    constexpr int64_t kPanel = LossLayout<C>::kPanel;
+    const int64_t weight_factors = layout.panels * kPanel * layout.width / kNumbers<F>;
+    transposed = arena.take<F>(weight_factors);
+    weights = arena.take<F>(kIsPair<F> && layout.differentiates ? weight_factors : 0);
+    exponentials = arena.take<F>(layout.panels * layout.chunk / kNumbers<F> * kPanel);
     panel_sums = arena.take<C>(layout.panels * layout.width);
-    scores = arena.take<C>(layout.panels * layout.chunk * LossLayout<C>::kPanel);
     reference = arena.take<C>(layout.tiles * layout.chunk);
     largest = arena.take<C>(layout.chunk);
     factor = arena.take<C>(layout.chunk);
@@ -65,22 +71,30 @@ struct LossWorkspace {
   }
 };
 
-template <typename C>
+template <typename F, typename C = Sum<F>>
 struct LossScratch {
   C* mean;         // (E) of all weights
   C* sums;         // (kRows, E) gradients of the hidden rows, not yet divided
-  C* packed;       // (chunk, E) hidden rows times factors, in panels
+  F* packed;       // (chunk, E) hidden rows times factors, in panels
   C* row_factors;  // (chunk)
   const C** rows;  // (kPanel)
+  // For pairs alone:
+  F* row_pairs;   // (kPanel, E / 2): rows of the weights, or hidden rows
+  C* tile;        // (kTile / kPanel, kRows, kPanel): scores, then exponentials
+  F* tile_pairs;  // (kTile / kPanel, kRows, kPanel / 2)
   size_t bytes;
 
   LossScratch(const LossLayout<C>& layout, void* memory) {
+    using Layout = LossLayout<C>;
     Arena arena(memory);
     mean = arena.take<C>(layout.width);
-    sums = arena.take<C>(LossLayout<C>::kRows * layout.width);
-    packed = arena.take<C>(layout.differentiates ? layout.chunk * layout.width : 0);
+    sums = arena.take<C>(Layout::kRows * layout.width);
+    packed = arena.take<F>(layout.differentiates ? layout.chunk * layout.width / kNumbers<F> : 0);
     row_factors = arena.take<C>(layout.chunk);
-    rows = arena.take<const C*>(LossLayout<C>::kPanel);
+    rows = arena.take<const C*>(Layout::kPanel);
+    row_pairs = arena.take<F>(kIsPair<F> ? Layout::kPanel * layout.width / 2 : 0);
+    tile = arena.take<C>(kIsPair<F> ? Layout::kRows * Layout::kTile : 0);
+    tile_pairs = arena.take<F>(kIsPair<F> ? Layout::kRows * Layout::kTile / 2 : 0);
     bytes = arena.bytes();
   }
 };

@@ -12,15 +12,15 @@
 #include <hwy/foreach_target.h>
 // Highway's headers must follow foreach_target.h.
 #include "csrc/kernels/cpu/instruction_set.h"
-#include "csrc/kernels/cpu/pack-inl.h"
-#include "csrc/kernels/linear_cross_entropy/cpu/layout.h"
+#include "csrc/kernels/linear_cross_entropy/cpu/factors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-template <typename C>
+template <typename F>
 class LossItem {
+  using C = Sum<F>;
   using Layout = LossLayout<C>;
   static constexpr int64_t kPanel = Layout::kPanel;
 
@@ -29,7 +29,8 @@ class LossItem {
       : in_(params),
         layout_(params),
         work_(layout_, memory.workspace),
-        scratch_(layout_, memory.scratch) {}
+        scratch_(layout_, memory.scratch),
+        factors_(in_, layout_, work_, scratch_) {}
 
   // Transposes one panel of the weights and sums its rows.
   void pack_weights(int64_t panel) {
@@ -39,10 +40,7 @@ class LossItem {
     for (int64_t v = 0; v < kPanel; ++v) {
       scratch_.rows[v] = v < count ? in_.weight + (first + v) * in_.width : none;
     }
-    for (int64_t v = 0; v < kPanel; v += block_columns()) {
-      pack_transposed<C>({scratch_.rows + v, block_columns(), in_.width, 1, 0},
-                         work_.transposed + (first + v) * in_.width);
-    }
+    factors_.pack_weights(panel, scratch_.rows);
     C* sums = work_.panel_sums + panel * in_.width;
     std::fill_n(sums, in_.width, C{0});
     for (int64_t v = 0; v < count; ++v) add_row(C{1}, scratch_.rows[v], sums);
@@ -54,6 +52,7 @@ class LossItem {
     first_ = block * Layout::kRows;
     count_ = std::min(Layout::kRows, chunk_rows_ - first_);
     if (count_ <= 0) return;
+    factors_.set_rows(first_, count_);
     average_weights();
     mean_bias_ = mean_bias();
     std::fill_n(scratch_.sums, count_ * in_.width, C{0});
@@ -62,6 +61,9 @@ class LossItem {
     for (int64_t tile = 0; tile < layout_.tiles; ++tile) {
       score_tile(tile);
       for (int64_t r = 0; r < count_; ++r) exponentiate(tile, r);
+      for (int64_t panel = first_panel(tile); panel < panels_end(tile); ++panel) {
+        factors_.pack_exponentials(panel);
+      }
       if (layout_.differentiates) add_tile_to_rows(tile);
     }
     for (int64_t r = 0; r < count_; ++r) finish_row(r);
@@ -70,7 +72,8 @@ class LossItem {
   // Gradients of classes, from all rows of a chunk.
   void own_classes(int64_t chunk, int64_t tile) {
     set_chunk(chunk);
-    pack_rows_for(tile);
+    set_row_factors(tile);
+    factors_.pack_hidden(scratch_.row_factors);
     const int64_t begin = tile * Layout::kTile;
     const int64_t end = std::min(begin + Layout::kTile, in_.classes);
     for (int64_t v = begin; v < end; v += kPanel) add_rows_to_panel(v, std::min(kPanel, end - v));
@@ -78,18 +81,13 @@ class LossItem {
   }
 
  private:
-  // A product's blocks are two vectors wide here.
-  static int64_t block_columns() { return 2 * lanes<C>(); }
+  static int64_t block_columns() { return LossFactors<F>::block_columns(); }
   static int64_t block_rows(int64_t rows) { return even_share(rows, most_rows(2)); }
 
   void set_chunk(int64_t chunk) {
     chunk_ = chunk * layout_.chunk;
     chunk_rows_ = std::min(layout_.chunk, in_.rows - chunk_);
-  }
-  const C* hidden(int64_t r) const { return in_.hidden + (chunk_ + r) * in_.width; }
-  // Exponentials of row r of the chunk and the classes of a panel.
-  C* scores(int64_t panel, int64_t r) const {
-    return work_.scores + (panel * layout_.chunk + r) * kPanel;
+    factors_.set_chunk(chunk_, chunk_rows_);
   }
   bool is_counted(int64_t row) const {
     return in_.labels[row] >= 0 && in_.labels[row] < in_.classes;
@@ -115,19 +113,20 @@ class LossItem {
     }
   }
 
+  static int64_t first_panel(int64_t tile) { return tile * Layout::kTile / kPanel; }
   int64_t panels_end(int64_t tile) const {
     return std::min((tile + 1) * Layout::kTile / kPanel, layout_.panels);
   }
 
   void score_tile(int64_t tile) {
     const int64_t share = block_rows(count_), columns = block_columns();
-    for (int64_t panel = tile * Layout::kTile / kPanel; panel < panels_end(tile); ++panel) {
+    const int64_t depth = LossFactors<F>::depth(in_.width);
+    for (int64_t panel = first_panel(tile); panel < panels_end(tile); ++panel) {
       for (int64_t v = 0; v < kPanel; v += columns) {
-        const RightFactor<C> right{work_.transposed + (panel * kPanel + v) * in_.width, columns};
+        const RightFactor<F> right = factors_.transposed(panel, v);
         for (int64_t r = 0; r < count_; r += share) {
-          product_panel(std::min(share, count_ - r), columns,
-                        LeftFactor<C>{hidden(first_ + r), in_.width, 1}, right, in_.width,
-                        scores(panel, first_ + r) + v, kPanel, Store::kWrite);
+          product_panel(std::min(share, count_ - r), columns, factors_.hidden(r), right, depth,
+                        factors_.scores(panel, r) + v, kPanel, Store::kWrite);
         }
       }
       add_bias(panel);
@@ -139,7 +138,7 @@ class LossItem {
     const int64_t count = std::min(kPanel, in_.classes - panel * kPanel);
     if (in_.bias == nullptr && count == kPanel) return;
     for (int64_t r = 0; r < count_; ++r) {
-      C* row = scores(panel, first_ + r);
+      C* row = factors_.scores(panel, r);
       for (int64_t v = 0; in_.bias != nullptr && v < count; ++v) {
         row[v] += in_.bias[panel * kPanel + v];
       }
@@ -150,21 +149,21 @@ class LossItem {
   // Scores of one row become exp(score - largest so far); what has been summed is lowered to it.
   void exponentiate(int64_t tile, int64_t r) {
     const Tag<C> d;
-    const int64_t begin = tile * Layout::kTile / kPanel, end = panels_end(tile);
+    const int64_t begin = first_panel(tile), end = panels_end(tile);
     const int64_t label = in_.labels[chunk_ + first_ + r];
     if (label >= begin * kPanel && label < std::min(end * kPanel, in_.classes)) {
-      label_score_[r] = scores(label / kPanel, first_ + r)[label % kPanel];
+      label_score_[r] = factors_.scores(label / kPanel, r)[label % kPanel];
     }
     Vec<C> top = minus_infinity(d);
     for (int64_t panel = begin; panel < end; ++panel) {
-      const C* row = scores(panel, first_ + r);
+      const C* row = factors_.scores(panel, r);
       for (int64_t v = 0; v < kPanel; v += lanes<C>()) top = hn::Max(top, hn::LoadU(d, row + v));
     }
     const C before = largest_[r], now = std::max(before, largest_lane<C>(top));
     const Vec<C> shift = hn::Set(d, now);
     Vec<C> total = hn::Zero(d);
     for (int64_t panel = begin; panel < end; ++panel) {
-      C* row = scores(panel, first_ + r);
+      C* row = factors_.scores(panel, r);
       for (int64_t v = 0; v < kPanel; v += lanes<C>()) {
         const Vec<C> x = exp_score(hn::Sub(hn::LoadU(d, row + v), shift));
         total = hn::Add(total, x);
@@ -185,15 +184,15 @@ class LossItem {
   // sums += exponentials . weights
   void add_tile_to_rows(int64_t tile) {
     const int64_t share = block_rows(count_), columns = block_columns();
-    for (int64_t panel = tile * Layout::kTile / kPanel; panel < panels_end(tile); ++panel) {
-      const int64_t first = panel * kPanel, depth = std::min(kPanel, in_.classes - first);
+    for (int64_t panel = first_panel(tile); panel < panels_end(tile); ++panel) {
+      const int64_t count = std::min(kPanel, in_.classes - panel * kPanel);
       for (int64_t i = 0; i < in_.width; i += columns) {
-        const RightFactor<C> right{in_.weight + first * in_.width + i, in_.width};
+        const RightFactor<F> right = factors_.weights(panel, i);
         const int64_t wide = std::min(columns, in_.width - i);
         for (int64_t r = 0; r < count_; r += share) {
-          product_panel(std::min(share, count_ - r), wide,
-                        LeftFactor<C>{scores(panel, first_ + r), kPanel, 1}, right, depth,
-                        scratch_.sums + r * in_.width + i, in_.width, Store::kAdd);
+          product_panel(std::min(share, count_ - r), wide, factors_.row_exponentials(panel, r),
+                        right, LossFactors<F>::depth(count), scratch_.sums + r * in_.width + i,
+                        in_.width, Store::kAdd);
         }
       }
     }
@@ -209,18 +208,11 @@ class LossItem {
     if (!layout_.differentiates) return;
     C* gradient = in_.hidden_gradient + row * in_.width;
     std::fill_n(gradient, in_.width, C{0});
-    if (weight == 0) return leave_out(first_ + r);
+    if (weight == 0) return factors_.leave_out(first_ + r);
     const C smoothing = static_cast<C>(in_.smoothing);
     add_row(weight / sum_[r], scratch_.sums + r * in_.width, gradient);
     add_row(-weight * (1 - smoothing), in_.weight + in_.labels[row] * in_.width, gradient);
     if (smoothing != 0) add_row(-weight * smoothing, scratch_.mean, gradient);
-  }
-
-  // Whatever such a row holds, NaN too, must not reach the classes.
-  void leave_out(int64_t r) const {
-    for (int64_t panel = 0; panel < layout_.panels; ++panel) {
-      std::fill_n(scores(panel, r), kPanel, C{0});
-    }
   }
 
   void leave_loss(int64_t r, int64_t row, double weight) const {
@@ -228,7 +220,7 @@ class LossItem {
         static_cast<double>(largest_[r]) + std::log(static_cast<double>(sum_[r]));
     const double nll = log_sum - static_cast<double>(label_score_[r]);
     double average = mean_bias_;
-    const C* from = hidden(first_ + r);
+    const C* from = factors_.hidden_row(first_ + r);
     for (int64_t i = 0; i < in_.width; ++i)
       average += static_cast<double>(from[i]) * scratch_.mean[i];
     in_.nll[row] = weight * nll;
@@ -240,23 +232,15 @@ class LossItem {
     return sum / static_cast<double>(in_.classes);
   }
 
-  // Hidden rows of the chunk, so that exponentials times them are gradients: panels of two vectors.
-  void pack_rows_for(int64_t tile) {
+  // What turns exponentials of a tile into probabilities times row weights.
+  void set_row_factors(int64_t tile) const {
     const Tag<C> d;
-    const int64_t columns = block_columns();
     for (int64_t r = 0; r < chunk_rows_; ++r) {
       const C lower = work_.reference[tile * layout_.chunk + r] - work_.largest[r];
       // A factor of 0 is a row left out, whatever its scores were.
       const C factor = work_.factor[r];
       scratch_.row_factors[r] =
           factor == 0 ? C{0} : factor * hn::GetLane(exp_score(hn::Set(d, lower)));
-      const Vec<C> by = hn::Set(d, scratch_.row_factors[r]);
-      for (int64_t i = 0; i < in_.width; i += lanes<C>()) {
-        C* to = scratch_.packed + i / columns * columns * chunk_rows_;
-        const int64_t stride = std::min(columns, in_.width - i / columns * columns);
-        const Vec<C> x = factor == 0 ? hn::Zero(d) : hn::Mul(by, hn::LoadU(d, hidden(r) + i));
-        hn::StoreU(x, d, to + r * stride + i % columns);
-      }
     }
   }
 
@@ -264,15 +248,15 @@ class LossItem {
     constexpr int64_t kDepth = 128;  // rows whose part of a panel stays in the L1 cache
     const int64_t share = block_rows(count), columns = block_columns(), panel = first / kPanel;
     for (int64_t n = 0; n < chunk_rows_; n += kDepth) {
-      const int64_t depth = std::min(kDepth, chunk_rows_ - n);
+      const int64_t depth = LossFactors<F>::depth(std::min(kDepth, chunk_rows_ - n));
       const Store store = chunk_ == 0 && n == 0 ? Store::kWrite : Store::kAdd;
       for (int64_t i = 0; i < in_.width; i += columns) {
         const int64_t wide = std::min(columns, in_.width - i);
-        const RightFactor<C> right{scratch_.packed + i * chunk_rows_ + n * wide, wide};
+        const RightFactor<F> right = factors_.packed_hidden(n, i);
         for (int64_t v = 0; v < count; v += share) {
-          product_panel(std::min(share, count - v), wide,
-                        LeftFactor<C>{scores(panel, n) + v, 1, kPanel}, right, depth,
-                        in_.weight_gradient + (first + v) * in_.width + i, in_.width, store);
+          product_panel(std::min(share, count - v), wide, factors_.class_exponentials(panel, n, v),
+                        right, depth, in_.weight_gradient + (first + v) * in_.width + i, in_.width,
+                        store);
         }
       }
     }
@@ -280,7 +264,7 @@ class LossItem {
     for (int64_t v = 0; v < count; ++v) {
       C sum = 0;
       for (int64_t n = 0; n < chunk_rows_; ++n)
-        sum += scratch_.row_factors[n] * scores(panel, n)[v];
+        sum += scratch_.row_factors[n] * factors_.exponential(panel, n, v);
       C& gradient = in_.bias_gradient[first + v];
       gradient = chunk_ == 0 ? sum : gradient + sum;
     }
@@ -296,10 +280,11 @@ class LossItem {
       const C weight = row_weight(chunk_ + r);
       if (weight == 0) continue;
       const int64_t label = in_.labels[chunk_ + r];
-      if (smoothing != 0) add_row(weight, hidden(r), hidden_sum);
+      if (smoothing != 0) add_row(weight, factors_.hidden_row(r), hidden_sum);
       weight_sum += weight;
       if (label < begin || label >= end) continue;
-      add_row(-weight * (1 - smoothing), hidden(r), in_.weight_gradient + label * in_.width);
+      add_row(-weight * (1 - smoothing), factors_.hidden_row(r),
+              in_.weight_gradient + label * in_.width);
       if (in_.bias_gradient != nullptr) in_.bias_gradient[label] -= weight * (1 - smoothing);
     }
     if (smoothing == 0) return;
@@ -312,19 +297,20 @@ class LossItem {
 
   const LinearCrossEntropyParams<C>& in_;
   const LossLayout<C> layout_;
-  const LossWorkspace<C> work_;
-  const LossScratch<C> scratch_;
+  const LossWorkspace<F> work_;
+  const LossScratch<F> scratch_;
+  LossFactors<F> factors_;
   double mean_bias_ = 0;
   int64_t chunk_ = 0, chunk_rows_ = 0;  // first row, and how many
   int64_t first_ = 0, count_ = 0;       // rows of the item, from the chunk's first
   C largest_[Layout::kRows], sum_[Layout::kRows], label_score_[Layout::kRows];
 };
 
-template <typename C>
-void loss_of(const void* erased, int64_t phase, int64_t item, const Memory& memory) {
-  const auto& params = *static_cast<const LinearCrossEntropyParams<C>*>(erased);
-  const LossLayout<C> layout(params);
-  LossItem<C> work(params, memory);
+template <typename F>
+void loss_of(const LinearCrossEntropyParams<Sum<F>>& params, int64_t phase, int64_t item,
+             const Memory& memory) {
+  const LossLayout<Sum<F>> layout(params);
+  LossItem<F> work(params, memory);
   if (phase == 0) {
     work.pack_weights(item);
   } else if (layout.adds_to_classes(phase)) {
@@ -337,10 +323,12 @@ void loss_of(const void* erased, int64_t phase, int64_t item, const Memory& memo
 void run_loss(ElementType type, const void* params, int64_t phase, int64_t item,
               const Memory& memory) {
   if (type == ElementType::kDouble) {
-    loss_of<double>(params, phase, item, memory);
-  } else {
-    loss_of<float>(params, phase, item, memory);
+    return loss_of<double>(*static_cast<const LinearCrossEntropyParams<double>*>(params), phase,
+                           item, memory);
   }
+  const auto& floats = *static_cast<const LinearCrossEntropyParams<float>*>(params);
+  if (!floats.bfloat16) return loss_of<float>(floats, phase, item, memory);
+  (floats.instruction ? loss_of<Pair<true>> : loss_of<Pair<false>>)(floats, phase, item, memory);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -357,9 +345,18 @@ template <typename C>
 Plan plan(const LinearCrossEntropyParams<C>& params) {
   using Layout = cpu::LossLayout<C>;
   const Layout layout(params);
-  const size_t scratch = cpu::LossScratch<C>(layout, nullptr).bytes;
+  size_t scratch = cpu::LossScratch<C>(layout, nullptr).bytes;
   Plan plan{"cpu/linear_cross_entropy", cpu::instruction_set(), {}};
   plan.workspace_bytes = cpu::LossWorkspace<C>(layout, nullptr).bytes;
+  if constexpr (std::is_same_v<C, float>) {
+    using Factor = cpu::Pair<true>;
+    if (params.bfloat16) {
+      plan.kernel = params.instruction ? "cpu/linear_cross_entropy, bfloat16 pairs"
+                                       : "cpu/linear_cross_entropy, bfloat16 pairs as floats";
+      plan.workspace_bytes = cpu::LossWorkspace<Factor>(layout, nullptr).bytes;
+      scratch = cpu::LossScratch<Factor>(layout, nullptr).bytes;
+    }
+  }
   plan.tile = {Layout::kRows, Layout::kTile};
   plan.block = {layout.chunk, params.classes};
   plan.phases.push_back({layout.panels, scratch, Layout::kPanel * params.width});
