@@ -1,20 +1,39 @@
-// Greedy and beam search over a step function. Knows tensors and scores, no model and no text.
+// Greedy and beam search over a step function. Knows scores, no model and no text.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace headwise::decode {
 
-/// One step of any autoregressive model over R live rows.
-///
-/// `tokens` (R) int64: the token each row was given last. `parents` (R) int64: which row of the
-/// previous step each row continues (at the first step: which sentence it belongs to); rows that
-/// are not named have left the batch and never come back. Returns (R, V) log-probabilities.
-using StepFunction = std::function<at::Tensor(const at::Tensor& tokens, const at::Tensor& parents)>;
+/// What one step of any autoregressive model is asked, for R live rows.
+struct StepRows {
+  std::span<const int64_t> tokens;  // (R): the token each row was given last
+  // (R): which row of the previous step each row continues (at the first step: which sentence it
+  // belongs to); rows that are not named have left the batch and never come back.
+  std::span<const int64_t> parents;
+  std::span<const char> may_end;       // (R): 0 = the end token is no pick
+  std::span<const int32_t> forbidden;  // ids that are no picks
+  int64_t wanted = 1;                  // picks of each row
+};
+
+struct TokenPick {
+  double log_probability = 0;
+  int32_t token = 0;
+};
+
+/// The most probable tokens of each row, best first, equal ones by lower id. Impossible ones (-inf)
+/// are left out, so that a row may have fewer than `width`.
+struct StepPicks {
+  int64_t vocabulary = 0;
+  int64_t width = 0;             // room for the picks of a row: `wanted`, or the vocabulary if less
+  std::vector<TokenPick> picks;  // (R, width)
+  std::vector<int64_t> counts;   // (R)
+};
+
+using StepFunction = std::function<void(const StepRows& rows, StepPicks& picks)>;
 
 struct SearchOptions {
   int64_t beam = 5;  // 1 = greedy: the best token of each step, done at the first end token

@@ -104,17 +104,4 @@ void DecoderLayerImpl::forward(ResidualStream& stream, const at::Tensor& memory,
       stream, streams, [&](const at::Tensor& y) { return feed_forward_->forward(y, streams); });
 }
 
-void DecoderLayerImpl::step(ResidualStream& stream, LayerCache& cache,
-                            const at::Tensor& sentences) {
-  DropoutStreams none;
-  self_attention_norm_->apply(stream, none, [&](const at::Tensor& y) {
-    return self_attention->forward_step(y.unsqueeze(1), cache.self).squeeze(1);
-  });
-  cross_attention_norm_->apply(stream, none, [&](const at::Tensor& y) {
-    return cross_attention->forward_cross_step(y.unsqueeze(1), cache.cross, sentences).squeeze(1);
-  });
-  feed_forward_norm_->apply(stream, none,
-                            [&](const at::Tensor& y) { return feed_forward_->forward(y, none); });
-}
-
 }  // namespace headwise::model
