@@ -57,7 +57,7 @@ void normalise_row(const C* x, int64_t width, const LayerNorm<C>& norm, C* to) {
   }
   const C variance = sum_of_lanes<C>(squares) / static_cast<C>(width);
   const Vec<C> inverse = hn::Set(d, 1 / std::sqrt(variance + static_cast<C>(norm.epsilon)));
-  for (int64_t i = 0; i < width; i += step) {
+  for (int64_t i = 0; i < padded<C>(width); i += step) {
     const Vec<C> x_hat = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), inverse);
     const Vec<C> y = hn::MulAdd(x_hat, hn::LoadU(d, norm.weight + i), hn::LoadU(d, norm.bias + i));
     hn::StoreU(y, d, to + i);
