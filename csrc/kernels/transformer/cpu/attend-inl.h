@@ -16,30 +16,40 @@ HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-// Weights of `keys` scores in place; those past them, up to a whole vector, become 0.
+// Weights of `keys` scores in place, for each of some rows; those past them, up to a whole vector,
+// become 0. Rows go through each pass together: a row alone would wait for sums across its lanes.
 template <typename C>
-void softmax_row(C* scores, int64_t keys) {
+void softmax_rows(C* scores, int64_t rows, int64_t stride, int64_t keys) {
   const Tag<C> d;
   const int64_t step = lanes<C>();
-  Vec<C> largest = minus_infinity(d);
-  for (int64_t j = 0; j < keys; j += step) {
-    Vec<C> x = hn::LoadU(d, scores + j);
-    if (j + step > keys) {
-      x = hn::IfThenElse(lanes_within<C>(j, 0, keys), x, minus_infinity(d));
-      hn::StoreU(x, d, scores + j);
+  const int64_t last = (keys - 1) / step * step;
+  const auto within = lanes_within<C>(last, 0, keys);
+  const Vec<C> never = minus_infinity(d);
+  C factors[kMostShared];
+  for (int64_t r = 0; r < rows; ++r) {
+    C* row = scores + r * stride;
+    Vec<C> largest = hn::IfThenElse(within, hn::LoadU(d, row + last), never);
+    hn::StoreU(largest, d, row + last);
+    for (int64_t j = 0; j < last; j += step) largest = hn::Max(largest, hn::LoadU(d, row + j));
+    factors[r] = largest_lane<C>(largest);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    C* row = scores + r * stride;
+    const Vec<C> largest = hn::Set(d, factors[r]);
+    Vec<C> sum = hn::Zero(d);
+    for (int64_t j = 0; j < keys; j += step) {
+      const Vec<C> weight = exp_score(hn::Sub(hn::LoadU(d, row + j), largest));
+      hn::StoreU(weight, d, row + j);
+      sum = hn::Add(sum, weight);
     }
-    largest = hn::Max(largest, x);
+    factors[r] = 1 / sum_of_lanes<C>(sum);
   }
-  largest = hn::MaxOfLanes(d, largest);
-  Vec<C> sum = hn::Zero(d);
-  for (int64_t j = 0; j < keys; j += step) {
-    const Vec<C> weight = exp_score(hn::Sub(hn::LoadU(d, scores + j), largest));
-    hn::StoreU(weight, d, scores + j);
-    sum = hn::Add(sum, weight);
-  }
-  const Vec<C> factor = hn::Div(hn::Set(d, C{1}), hn::SumOfLanes(d, sum));
-  for (int64_t j = 0; j < keys; j += step) {
-    hn::StoreU(hn::Mul(hn::LoadU(d, scores + j), factor), d, scores + j);
+  for (int64_t r = 0; r < rows; ++r) {
+    C* row = scores + r * stride;
+    const Vec<C> factor = hn::Set(d, factors[r]);
+    for (int64_t j = 0; j < keys; j += step) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, row + j), factor), d, row + j);
+    }
   }
 }
 
@@ -74,7 +84,7 @@ void attend_shared(const PackedAttention<C>& attention, int64_t rows, const Rows
                 LeftFactor<C>{queries[first + r] + h * depth, queries.stride, 1}, keys,
                 attention.head_width, scores + r * width, width, Store::kWrite);
       });
-      for (int64_t r = 0; r < count; ++r) softmax_row(scores + r * width, seen.count);
+      softmax_rows(scores, count, width, seen.count);
       each_block(depth, [&](int64_t r, int64_t some, int64_t panel) {
         product(some, depth, panel, LeftFactor<C>{scores + r * width, width, 1}, values, seen.count,
                 heads[first + r] + h * depth, heads.stride, Store::kWrite);
@@ -157,25 +167,32 @@ HWY_INLINE void mix_columns(const C* weights, const Past<C>& past, int64_t at, C
   for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, to + v * step);
 }
 
-// `scores` has room for the past, padded. Rows of the past hold G D keys, then G D values.
+// `scores` has room for kMostShared rows of the past, padded. Rows of the past hold G D keys, then
+// G D values.
 template <typename C>
 void attend_past(const PackedAttention<C>& attention, const C* query, const Past<C>& past, C* to,
                  C* scores) {
   const int64_t width = padded<C>(attention.head_width), step = lanes<C>();
-  const int64_t group = attention.heads / attention.kv_heads;
-  for (int64_t h = 0; h < attention.heads; ++h) {
-    const int64_t at = h / group * width;
-    score_past(query + h * width, past, at, width, scores);
-    softmax_row(scores, past.count);
-    const int64_t values = attention.kv_heads * width + at;
-    int64_t i = 0;
-    for (; i + 4 * step <= width; i += 4 * step) {
-      mix_columns<4>(scores, past, values + i, to + h * width + i);
+  const int64_t group = attention.heads / attention.kv_heads, room = padded<C>(past.count);
+  for (int64_t first = 0; first < attention.heads; first += kMostShared) {
+    const int64_t end = std::min(first + kMostShared, attention.heads);
+    for (int64_t h = first; h < end; ++h) {
+      score_past(query + h * width, past, h / group * width, width, scores + (h - first) * room);
     }
-    for (; i + 2 * step <= width; i += 2 * step) {
-      mix_columns<2>(scores, past, values + i, to + h * width + i);
+    softmax_rows(scores, end - first, room, past.count);
+    for (int64_t h = first; h < end; ++h) {
+      const C* weights = scores + (h - first) * room;
+      const int64_t values = (attention.kv_heads + h / group) * width;
+      C* sum = to + h * width;
+      int64_t i = 0;
+      for (; i + 4 * step <= width; i += 4 * step) {
+        mix_columns<4>(weights, past, values + i, sum + i);
+      }
+      for (; i + 2 * step <= width; i += 2 * step) {
+        mix_columns<2>(weights, past, values + i, sum + i);
+      }
+      for (; i < width; i += step) mix_columns<1>(weights, past, values + i, sum + i);
     }
-    for (; i < width; i += step) mix_columns<1>(scores, past, values + i, to + h * width + i);
   }
 }
 

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 
@@ -66,8 +67,12 @@ void choose(const C* scores, int64_t first, int64_t count, int64_t wanted, RowCh
     row.floor = std::nextafter(reached, -std::numeric_limits<C>::infinity());
   }
   for (int64_t i = 0; i < count; i += step) {
-    if (hn::AllFalse(d, hn::Gt(hn::LoadU(d, scores + i), hn::Set(d, row.floor)))) continue;
-    for (int64_t k = i; k < i + step; ++k) {
+    const auto passes = hn::Gt(hn::LoadU(d, scores + i), hn::Set(d, row.floor));
+    if (hn::AllFalse(d, passes)) continue;
+    uint8_t bytes[8] = {};
+    hn::StoreMaskBits(d, passes, bytes);
+    for (unsigned bits = bytes[0] | bytes[1] << 8; bits != 0; bits &= bits - 1) {
+      const int64_t k = i + std::countr_zero(bits);
       if (scores[k] > row.floor) row.insert(scores[k], static_cast<int32_t>(first + k), wanted);
     }
   }

@@ -61,9 +61,9 @@ struct LayersScratch {
 
   LayersScratch(const DecodeStepParams<C>& in, void* memory)
       : arena(memory), rows(in.stack, std::min(DecodeLayout<C>::kRows, in.rows), arena) {
-    const int64_t past_room = divide_up(in.position + 1, 4) * 4;
-    past = arena.take<const C*>(past_room);
-    scores = arena.take<C>(std::max(kMostShared * padded<C>(in.longest), padded<C>(past_room)));
+    past = arena.take<const C*>(divide_up(in.position + 1, 4) * 4);
+    const int64_t keys = std::max(padded<C>(in.longest), padded<C>(in.position + 1));
+    scores = arena.take<C>(kMostShared * keys);
   }
 };
 
