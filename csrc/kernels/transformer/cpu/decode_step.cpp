@@ -1,5 +1,5 @@
-// One decoding step: blocks of rows go through all layers; then blocks of rows meet parts of the
-// vocabulary, whose best tokens the last phase puts together.
+// One decoding step: blocks of rows go through all layers; then blocks of rows meet the vocabulary,
+// a chunk at a time. Few rows are one item: a thread woken for a share of them comes too late.
 #include <algorithm>
 #include <cmath>
 
@@ -94,86 +94,67 @@ class StepOutput {
  public:
   using Layout = DecodeLayout<C>;
 
-  StepOutput(const DecodeStepParams<C>& params, const Layout& layout,
-             const StepWorkspace<C>& workspace)
-      : in_(params), layout_(layout), workspace_(workspace) {}
+  StepOutput(const DecodeStepParams<C>& params, int64_t item, const OutputScratch<C>& scratch)
+      : in_(params),
+        first_(item * Layout::kOutputRows),
+        rows_(std::min(Layout::kOutputRows, params.rows - first_)),
+        scores_{scratch.scores, Layout::kChunk},
+        choices_(scratch.choices) {}
 
-  void run(int64_t item, C* scores) const {
-    const int64_t part = item % layout_.parts, block = item / layout_.parts;
-    const int64_t first = block * Layout::kOutputRows;
-    const int64_t rows = std::min(Layout::kOutputRows, in_.rows - first);
-    for (int64_t r = 0; r < rows; ++r) {
-      workspace_.row(first + r, part) = {workspace_.choices_of(first + r, part, in_.wanted)};
+  void run(const Rows<C>& hidden) const {
+    for (int64_t r = 0; r < rows_; ++r) {
+      choices_[r] = {in_.choices + (first_ + r) * in_.wanted};
     }
-    const Rows<C> hidden{workspace_.hidden, layout_.hidden_stride};
-    const Rows<C> to{scores, Layout::kChunk};
-    for (int64_t chunk = layout_.begin(part); chunk < layout_.begin(part + 1); ++chunk) {
-      const int64_t column = chunk * Layout::kChunk;
-      const int64_t width = std::min(Layout::kChunk, in_.output.width - column);
-      multiply(
-          rows, {hidden[first], hidden.stride},
-          PackedMatrix<C>{in_.output.panels + column * in_.output.depth, in_.output.depth, width},
-          to, Store::kWrite);
-      for (int64_t r = 0; r < rows; ++r) look(to[r], first + r, column, width, part);
+    const PackedMatrix<C>& m = in_.output;
+    for (int64_t column = 0; column < m.width; column += Layout::kChunk) {
+      const int64_t width = std::min(Layout::kChunk, m.width - column);
+      multiply(rows_, {hidden[first_], hidden.stride},
+               PackedMatrix<C>{m.panels + column * m.depth, m.depth, width}, scores_,
+               Store::kWrite);
+      for (int64_t r = 0; r < rows_; ++r) look(r, column, width);
     }
-  }
-
-  void finish() const {
-    for (int64_t r = 0; r < in_.rows; ++r) {
-      RowChoices<C> all{in_.choices + r * in_.wanted};
-      for (int64_t part = 0; part < layout_.parts; ++part) {
-        all.largest = std::max(all.largest, workspace_.row(r, part).largest);
+    for (int64_t r = 0; r < rows_; ++r) {
+      const RowChoices<C>& row = choices_[r];
+      const C log = std::log(row.sum);
+      for (int64_t i = 0; i < row.count; ++i) {
+        C& score = row.choices[i].log_probability;
+        score = score - row.largest - log;
       }
-      for (int64_t part = 0; part < layout_.parts; ++part) {
-        const RowChoices<C>& some = workspace_.row(r, part);
-        all.sum += some.sum * std::exp(some.largest - all.largest);
-        for (int64_t i = 0; i < some.count; ++i) {
-          if (some.choices[i].log_probability > all.floor) {
-            all.insert(some.choices[i].log_probability, some.choices[i].token, in_.wanted);
-          }
-        }
-      }
-      const C log = std::log(all.sum);
-      for (int64_t i = 0; i < all.count; ++i) {
-        C& score = all.choices[i].log_probability;
-        score = score - all.largest - log;
-      }
-      in_.choice_count[r] = all.count;
+      in_.choice_count[first_ + r] = row.count;
     }
   }
 
  private:
-  void look(C* scores, int64_t r, int64_t column, int64_t width, int64_t part) const {
+  void look(int64_t r, int64_t column, int64_t width) const {
     constexpr C kNever = -std::numeric_limits<C>::infinity();
-    RowChoices<C>& row = workspace_.row(r, part);
+    C* scores = scores_[r];
     const int64_t pieces = std::min(width, in_.pieces - column);
     std::fill(scores + pieces, scores + width, kNever);
-    add_exponentials(scores, width, row);
+    add_exponentials(scores, width, choices_[r]);
     const auto hide = [&](int64_t token) {
       if (token >= column && token < column + pieces) scores[token - column] = kNever;
     };
     for (int64_t i = 0; i < in_.forbidden_count; ++i) hide(in_.forbidden[i]);
-    if (!in_.may_end[r]) hide(in_.eos);
-    choose(scores, column, width, in_.wanted, row);
+    if (!in_.may_end[first_ + r]) hide(in_.eos);
+    choose(scores, column, width, in_.wanted, choices_[r]);
   }
 
   const DecodeStepParams<C>& in_;
-  const Layout& layout_;
-  const StepWorkspace<C>& workspace_;
+  const int64_t first_, rows_;
+  const Rows<C> scores_;
+  RowChoices<C>* const choices_;
 };
 
 template <typename C>
 void step(const void* params, int64_t phase, int64_t item, const Memory& memory) {
   const auto& in = *static_cast<const DecodeStepParams<C>*>(params);
-  const DecodeLayout<C> layout(in);
-  const StepWorkspace<C> workspace(in, layout, memory.workspace);
+  const Rows<C> hidden{static_cast<C*>(memory.workspace), DecodeLayout<C>(in).hidden_stride};
   if (phase == 0) {
     const LayersScratch<C> scratch(in, memory.scratch);
-    StepLayers<C>(in, item, scratch).run({workspace.hidden, layout.hidden_stride});
-  } else if (phase == 1) {
-    StepOutput<C>(in, layout, workspace).run(item, static_cast<C*>(memory.scratch));
+    StepLayers<C>(in, item, scratch).run(hidden);
   } else {
-    StepOutput<C>(in, layout, workspace).finish();
+    const OutputScratch<C> scratch(in, memory.scratch);
+    StepOutput<C>(in, item, scratch).run(hidden);
   }
 }
 
@@ -197,15 +178,12 @@ Plan plan(const DecodeStepParams<C>& params) {
   using Layout = cpu::DecodeLayout<C>;
   Plan plan{"cpu/transformer_step", cpu::instruction_set(), {}};
   const Layout layout(params);
-  const cpu::LayersScratch<C> scratch(params, nullptr);
-  plan.workspace_bytes = cpu::StepWorkspace<C>(params, layout, nullptr).bytes;
-  plan.phases.push_back({layout.blocks, scratch.arena.bytes(),
+  plan.workspace_bytes = params.rows * layout.hidden_stride * sizeof(C);
+  plan.phases.push_back({layout.blocks, cpu::LayersScratch<C>(params, nullptr).arena.bytes(),
                          std::min(Layout::kRows, params.rows) * cpu::row_cost(params.stack)});
-  const int64_t output_rows = std::min(Layout::kOutputRows, params.rows);
-  plan.phases.push_back({layout.output_blocks * layout.parts,
-                         size_t(output_rows) * Layout::kChunk * sizeof(C),
-                         output_rows * params.output.depth * params.output.width / layout.parts});
-  plan.phases.push_back({1, 0, params.rows * params.wanted});
+  const int64_t rows = std::min(Layout::kOutputRows, params.rows);
+  plan.phases.push_back({layout.output_blocks, cpu::OutputScratch<C>(params, nullptr).bytes,
+                         rows * params.output.depth * params.output.width});
   return plan;
 }
 
