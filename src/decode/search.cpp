@@ -29,6 +29,9 @@ void check(const std::vector<SearchRequest>& requests, const SearchOptions& opti
   require(options.nbest >= 1 && options.nbest <= options.beam,
           "nbest is " + std::to_string(options.nbest) + "; needed: 1 … beam (" +
               std::to_string(options.beam) + ")");
+  require(options.stop_after == 0 || options.stop_after >= options.nbest,
+          "stop_after is " + std::to_string(options.stop_after) +
+              "; needed: 0, or at least nbest (" + std::to_string(options.nbest) + ")");
   require(options.min_length >= 0,
           "min_length is " + std::to_string(options.min_length) + "; needed: at least 0");
   require(std::isfinite(options.length_penalty),

@@ -38,7 +38,10 @@ using StepFunction = std::function<void(const StepRows& rows, StepPicks& picks)>
 struct SearchOptions {
   int64_t beam = 5;  // 1 = greedy: the best token of each step, done at the first end token
   double length_penalty = 1.0;
-  int64_t nbest = 1;       // <= beam
+  int64_t nbest = 1;  // <= beam
+  // A sentence is done when so many hypotheses have ended with a token among the `beam` best of a
+  // step; 0: only when no other can be better.
+  int64_t stop_after = 0;  // 0, or >= nbest
   int64_t min_length = 0;  // pieces before the end token may come, forced prefix not counted
   int32_t bos = 2, eos = 3;
   std::vector<int32_t> forbidden;  // ids that never come out (pad, bos, …)
@@ -64,9 +67,10 @@ struct SearchRequest {
 ///
 /// Each sentence keeps `beam` live rows; an end token among the best 2·beam candidates moves that
 /// hypothesis to the finished list; a sentence is done when no live row can beat its nbest-th
-/// finished one, or at max_length, where its live rows join the list as they are. So a beam that is
-/// never full finds the best of all outputs. Ties go to the lower row, then the lower id, and among
-/// outputs to the one that ended first. Results never depend on the other sentences of the batch.
+/// finished one, after `stop_after` of them if given, or at max_length, where its live rows join
+/// the list as they are. So a beam that is never full finds the best of all outputs. Ties go to the
+/// lower row, then the lower id, and among outputs to the one that ended first. Results never
+/// depend on the other sentences of the batch.
 /// @return for each sentence its `nbest` best hypotheses, best first; fewer where no more exist.
 /// @throws std::invalid_argument for impossible options (beam < 1, nbest > beam …).
 /// @throws std::runtime_error naming the step that gave NaN, a value above 0 or no possible token.

@@ -149,6 +149,7 @@ std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
   search.beam = options_.decoding.beam;
   search.length_penalty = options_.decoding.length_penalty;
   search.nbest = options_.nbest;
+  search.stop_after = options_.decoding.stop_after;
   search.bos = vocabularies_.target.bos();
   search.eos = vocabularies_.target.eos();
   search.forbidden = {vocabularies_.target.pad(), vocabularies_.target.bos(),

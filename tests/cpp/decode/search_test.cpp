@@ -150,6 +150,27 @@ TEST(Search, AnEndTokenEndsTheHypothesis) {  // 0.6 for the end token at every s
   }
 }
 
+TEST(Search, StopsAfterSoManyFinishedHypotheses) {
+  const auto steps_of = [](const NextToken& model, const SearchOptions& options) {
+    RecordingStep step(model, kBos, kEos);
+    search(step.function(), {{.max_length = 9, .prefix = {}}}, options);
+    return step.calls.size();
+  };
+  const NextToken often = fixed_model({0.2, 0.2, 0.0, 0.6});  // one row ends, then two, then four
+  SearchOptions options = options_of(4, 3.0);                 // longer is better
+  EXPECT_EQ(steps_of(often, options), 9u);
+  const std::vector<size_t> expected = {1, 2, 2, 3, 3, 3};
+  for (int64_t count = 1; count <= 6; ++count) {
+    options.stop_after = count;
+    EXPECT_EQ(steps_of(often, options), expected[size_t(count - 1)]) << count;
+  }
+  // An end that is not among the beam's best does not count, though it may be the output.
+  const NextToken rarely = fixed_model({0.45, 0.45, 0.0, 0.1});
+  options = options_of(2, 3.0);
+  options.stop_after = 1;
+  EXPECT_EQ(steps_of(rarely, options), 9u);
+}
+
 TEST(Search, FullNormalisationMakesEqualTokensTie) {
   // Every token has -1: the mean is -1 at every length, finished or cut off, whatever the prefix.
   const NextToken model = [](int64_t, const Ids&) { return std::vector<float>(6, -1.0f); };
@@ -300,6 +321,9 @@ TEST(Search, ImpossibleOptionsAreRefused) {
   expect_refused(options_of(2), {.max_length = 3, .prefix = {4}});  // the vocabulary has 4 tokens
   SearchOptions options = options_of(2);
   options.min_length = -1;
+  expect_refused(options, request);
+  options = options_of(2, 1.0, 2);
+  options.stop_after = 1;
   expect_refused(options, request);
   options = options_of(2);
   options.forbidden = {kEos};
