@@ -72,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
         print("; ".join(f"{name} {value}" for name, value in about.items()))
         print(
             f"\n{'case':36}{'threads':>8}{'CTranslate2':>13}{'headwise':>10}  {'tokens/s':9}"
-            f"{'ms a sentence':>14}{'same':>7}{'ratio':>7}{'spread':>8}{'bar':>5}{'goal':>5}  verdict"
+            f"{'ms a sentence':>14}{'same':>7}{'ratio':>7}{'spread':>8}{'bar':>5}{'goal':>5}"
+            "  verdict"
         )
         rows = []
         for case in CASES:
@@ -173,8 +174,9 @@ def _row(
     best = [min(side) for side in taken]
     print(
         f"{case.name:36}{threads:8}{pieces / best[0]:13.0f}{pieces / best[1]:10.0f}  {'':9}"
-        f"{best[0] / len(tokens) * 1e3:6.2f}{best[1] / len(tokens) * 1e3:8.2f}{same:7.1%}{times.ratio:7.2f}"
-        f"{times.spread:8.1%}{bar or '-':>5}{case.goal or '-':>5}  {verdict.value}",
+        f"{best[0] / len(tokens) * 1e3:6.2f}{best[1] / len(tokens) * 1e3:8.2f}{same:7.1%}"
+        f"{times.ratio:7.2f}{times.spread:8.1%}{bar or '-':>5}{case.goal or '-':>5}"
+        f"  {verdict.value}",
         flush=True,
     )
     return {
