@@ -75,7 +75,8 @@ struct DecodeRows {
   int64_t wanted = 1;  // choices for each row; more than V are V
 };
 
-/// What may follow each row, best first, of equal scores the lower token. NaN where a score is none.
+/// What may follow each row, best first, of equal scores the lower token. NaN where a score is
+/// none.
 struct DecodeChoices {
   struct Choice {
     double log_probability = 0;

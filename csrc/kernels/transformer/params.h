@@ -141,7 +141,8 @@ struct DecodeStepParams {
   int32_t eos = -1;
   const char* may_end = nullptr;  // (R) 0: the end token is not chosen
 
-  // Best first, of equal scores the lower token; -inf is no choice. All NaN if a score of the row is.
+  // Best first, of equal scores the lower token; -inf is no choice. All NaN if a score of the row
+  // is.
   TokenChoice<C>* choices = nullptr;  // (R, K)
   int64_t* choice_count = nullptr;    // (R)
 };
