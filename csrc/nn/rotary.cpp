@@ -7,16 +7,22 @@
 
 namespace headwise::nn {
 
+std::pair<at::Tensor, at::Tensor> rotary_table(const at::Tensor& positions, int64_t width,
+                                               at::ScalarType type) {
+  const at::Tensor pair = at::arange(0, width, 2, positions.options().dtype(type));
+  const at::Tensor frequency = at::exp(pair * (-std::log(10000.0) / static_cast<double>(width)));
+  const at::Tensor angle = positions.to(type).unsqueeze(-1) * frequency;
+  return {at::cos(angle), at::sin(angle)};
+}
+
 at::Tensor rotate_by_position(const at::Tensor& heads, const at::Tensor& positions) {
   const int64_t width = heads.size(-1);
   TORCH_CHECK_VALUE(width % 2 == 0,
                     "rotary positions turn pairs of channels and need an even head ",
                     "width; head_dim is ", width);
   const at::ScalarType wide = heads.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor pair = at::arange(0, width, 2, positions.options().dtype(wide));
-  const at::Tensor frequency = at::exp(pair * (-std::log(10000.0) / static_cast<double>(width)));
-  const at::Tensor angle = (positions.to(wide).unsqueeze(-1) * frequency).unsqueeze(-2);
-  const at::Tensor cosine = at::cos(angle), sine = at::sin(angle);  // (…, 1, D / 2), for every head
+  const auto [cosines, sines] = rotary_table(positions, width, wide);
+  const at::Tensor cosine = cosines.unsqueeze(-2), sine = sines.unsqueeze(-2);  // for every head
   const auto halves = heads.to(wide).chunk(2, -1);
   return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1)
       .to(heads.scalar_type());

@@ -26,7 +26,7 @@ constexpr int64_t kChunkLines = 2000;  // read, translated and printed together
 
 struct TranslateArguments {
   std::string model, prefix, long_lines;
-  int64_t beam = 0, nbest = 1, threads = 0, batch_tokens = 0;
+  int64_t beam = 0, nbest = 1, threads = 0, batch_tokens = 0, stop_after = -1;
   double length_penalty = -1;
   bool scores = false;
 };
@@ -41,12 +41,19 @@ evaluate::TranslateOptions options_of(const TranslateArguments& arguments,
   if (arguments.beam > 0) options.decoding.beam = arguments.beam;
   if (arguments.batch_tokens > 0) options.decoding.batch_tokens = arguments.batch_tokens;
   if (arguments.length_penalty >= 0) options.decoding.length_penalty = arguments.length_penalty;
+  if (arguments.stop_after >= 0) options.decoding.stop_after = arguments.stop_after;
   if (arguments.long_lines == "split") options.decoding.long_lines = config::LongLines::kSplit;
   if (arguments.long_lines == "refuse") options.decoding.long_lines = config::LongLines::kRefuse;
   if (options.nbest > options.decoding.beam) {
     throw UserError(text_of("--nbest ", options.nbest, " needs a beam at least as wide; it is ",
                             options.decoding.beam, " (--beam)"),
                     kExitUsage);
+  }
+  if (options.decoding.stop_after > 0 && options.decoding.stop_after < options.nbest) {
+    throw UserError(
+        text_of("--nbest ", options.nbest, " needs as many hypotheses to finish; the search ",
+                "stops after ", options.decoding.stop_after, " (--stop-after)"),
+        kExitUsage);
   }
   return options;
 }
@@ -136,6 +143,10 @@ void add_translate(CLI::App& app, Action& action) {
       ->add_option("--nbest", arguments->nbest,
                    "translations of each line; rows become line, rank, text")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--stop-after", arguments->stop_after,
+                   "end a sentence after so many finished hypotheses; 0 = when none can improve")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--scores", arguments->scores,
                     "put score and log-probability (natural log) before each translation");
   command->add_option("--prefix", arguments->prefix, "text that every translation starts with");

@@ -125,6 +125,7 @@ struct TranslateConfig {
   double length_penalty = 1.0;     // exponent of the length the score is divided by
   double max_length_factor = 2.0;  // output pieces <= factor * source pieces + max_length_extra
   int64_t max_length_extra = 10;
+  int64_t stop_after = 0;  // finished hypotheses; 0 = until none can improve
   int64_t batch_tokens = 2000;
   LongLines long_lines = LongLines::kSplit;
 };

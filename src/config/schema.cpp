@@ -202,6 +202,8 @@ Section translate_section() {
             "output pieces <= factor * source pieces + max_length_extra")
       .integer("max_length_extra", &T::max_length_extra, between(0, kMost),
                "pieces added to that limit")
+      .integer("stop_after", &T::stop_after, at_least(0),
+               "end a search after so many finished hypotheses; 0 = when none can improve")
       .integer("batch_tokens", &T::batch_tokens, between(1, kMost), "source tokens of one batch")
       .word("long_lines", &T::long_lines,
             {{"split", LongLines::kSplit}, {"refuse", LongLines::kRefuse}},

@@ -1,22 +1,20 @@
 #include "src/decode/search.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "src/decode/best_tokens.h"
 #include "src/decode/sentence_beam.h"
 
 namespace headwise::decode {
 
 namespace {
+
+constexpr double kLargest = 1e-2;  // rounded sums may end a little above 0
 
 void require(bool condition, const std::string& message) {
   if (!condition) throw std::invalid_argument("search: " + message);
@@ -31,6 +29,9 @@ void check(const std::vector<SearchRequest>& requests, const SearchOptions& opti
   require(options.nbest >= 1 && options.nbest <= options.beam,
           "nbest is " + std::to_string(options.nbest) + "; needed: 1 … beam (" +
               std::to_string(options.beam) + ")");
+  require(options.stop_after == 0 || options.stop_after >= options.nbest,
+          "stop_after is " + std::to_string(options.stop_after) +
+              "; needed: 0, or at least nbest (" + std::to_string(options.nbest) + ")");
   require(options.min_length >= 0,
           "min_length is " + std::to_string(options.min_length) + "; needed: at least 0");
   require(std::isfinite(options.length_penalty),
@@ -59,58 +60,54 @@ class Batch {
   }
 
   std::vector<std::vector<Hypothesis>> run() {
-    while (place_rows() > 0) advance(predict());
+    while (place_rows() > 0) {
+      predict();
+      advance();
+    }
     std::vector<std::vector<Hypothesis>> results;
     for (SentenceBeam& beam : beams_) results.push_back(beam.take());
     return results;
   }
 
  private:
-  struct Row {
-    SentenceBeam* beam;
-    int64_t pick_count;
-  };
-
   /// Lines the live rows of all sentences up; returns their number.
   int64_t place_rows() {
-    rows_.clear();
     tokens_.clear();
     parents_.clear();
+    may_end_.clear();
     for (size_t i = 0; i < beams_.size(); ++i) {
-      const auto first = static_cast<int64_t>(rows_.size());
+      const auto first = static_cast<int64_t>(tokens_.size());
       for (int64_t row = 0; row < beams_[i].row_count(); ++row) {
-        rows_.push_back({&beams_[i], 0});
         tokens_.push_back(beams_[i].token(row));
         parents_.push_back(first_row_[i] + beams_[i].parent(row));
+        may_end_.push_back(beams_[i].may_end() ? 1 : 0);
       }
       first_row_[i] = first;
     }
-    return static_cast<int64_t>(rows_.size());
+    return static_cast<int64_t>(tokens_.size());
   }
 
-  /// Runs the model on the live rows: (R, V) float on the CPU, without a copy where it is already.
-  at::Tensor predict() {
+  /// Runs the model on the live rows.
+  void predict() {
     ++step_number_;
-    const auto to_tensor = [](const std::vector<int64_t>& values) {
-      at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
-      std::copy(values.begin(), values.end(), tensor.data_ptr<int64_t>());
-      return tensor;
-    };
-    at::Tensor result = step_(to_tensor(tokens_), to_tensor(parents_));
-    if (result.dim() != 2 || result.size(0) != static_cast<int64_t>(rows_.size())) {
-      fail("returned log-probabilities of another shape than (" + std::to_string(rows_.size()) +
-           ", V)");
+    const int64_t wanted =
+        candidates_considered(options_.beam, std::numeric_limits<int64_t>::max());
+    step_({tokens_, parents_, may_end_, options_.forbidden, wanted}, picks_);
+    const size_t rows = tokens_.size();
+    if (picks_.width != std::min(wanted, picks_.vocabulary) || picks_.counts.size() != rows ||
+        picks_.picks.size() != rows * size_t(picks_.width)) {
+      fail("returned other picks than (" + std::to_string(rows) + ", " + std::to_string(wanted) +
+           " or the vocabulary)");
     }
-    if (banned_.empty()) learn_vocabulary(result.size(1));
-    if (result.size(1) != vocabulary()) {
-      fail("returned " + std::to_string(result.size(1)) + " log-probabilities per row after " +
-           std::to_string(vocabulary()));
+    if (vocabulary_ == 0) check_ids(picks_.vocabulary);
+    if (picks_.vocabulary != vocabulary_) {
+      fail("has a vocabulary of " + std::to_string(picks_.vocabulary) + " after " +
+           std::to_string(vocabulary_));
     }
-    return result.detach().to(at::kCPU, at::kFloat).contiguous();
   }
 
   /// The first step tells how many tokens there are; only now can ids be checked.
-  void learn_vocabulary(int64_t size) {
+  void check_ids(int64_t size) {
     const auto check_id = [size](const std::string& kind, int32_t id) {
       require(id >= 0 && id < size, kind + " " + std::to_string(id) +
                                         " is outside the vocabulary of " + std::to_string(size));
@@ -119,18 +116,11 @@ class Batch {
     for (const SearchRequest& request : requests_) {
       for (const int32_t id : request.prefix) check_id("prefix token", id);
     }
-    banned_.assign(size, 0);
-    for (const int32_t id : options_.forbidden) {
-      check_id("forbidden token", id);
-      banned_[id] = 1;
-    }
+    for (const int32_t id : options_.forbidden) check_id("forbidden token", id);
+    vocabulary_ = size;
   }
 
-  int64_t vocabulary() const { return static_cast<int64_t>(banned_.size()); }
-
-  void advance(const at::Tensor& log_probabilities) {
-    const int64_t width = candidates_considered(options_.beam, vocabulary());
-    pick_tokens(log_probabilities.const_data_ptr<float>(), width);
+  void advance() {
     for (size_t i = 0; i < beams_.size(); ++i) {
       SentenceBeam& beam = beams_[i];
       if (beam.row_count() == 0) continue;
@@ -139,14 +129,7 @@ class Batch {
         continue;
       }
       candidates_.clear();
-      for (int64_t row = 0; row < beam.row_count(); ++row) {
-        const int64_t place = first_row_[i] + row;
-        for (int64_t pick = 0; pick < rows_[place].pick_count; ++pick) {
-          const TokenPick& chosen = picks_[place * width + pick];
-          candidates_.push_back(
-              {beam.log_probability(row) + chosen.log_probability, row, chosen.token});
-        }
-      }
+      for (int64_t row = 0; row < beam.row_count(); ++row) add_candidates(beam, row, first_row_[i]);
       beam.advance(candidates_);
       if (beam.row_count() == 0 && !beam.has_output()) {
         fail("leaves request " + std::to_string(i) + " no possible token");
@@ -154,24 +137,18 @@ class Batch {
     }
   }
 
-  void pick_tokens(const float* values, int64_t width) {
-    constexpr int64_t kValuesPerTask = 1 << 16;
-    const int64_t grain = std::max<int64_t>(1, kValuesPerTask / vocabulary());
-    const auto row_size = static_cast<size_t>(vocabulary()),
-               picks_size = static_cast<size_t>(width);
-    picks_.resize(rows_.size() * picks_size);
-    at::parallel_for(0, static_cast<int64_t>(rows_.size()), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        if (rows_[row].beam->forced()) continue;
-        const TokenFilter filter{banned_, rows_[row].beam->may_end() ? -1 : options_.eos};
-        try {
-          rows_[row].pick_count = best_tokens({values + row * row_size, row_size}, filter,
-                                              {picks_.data() + row * picks_size, picks_size});
-        } catch (const std::runtime_error& error) {
-          fail("row " + std::to_string(row) + ": " + error.what());
-        }
+  void add_candidates(const SentenceBeam& beam, int64_t row, int64_t first_row) {
+    const int64_t place = first_row + row;
+    const TokenPick* picks = picks_.picks.data() + place * picks_.width;
+    for (int64_t i = 0; i < picks_.counts[size_t(place)]; ++i) {
+      if (!(picks[i].log_probability <= kLargest)) {
+        fail("row " + std::to_string(place) + ": token " + std::to_string(picks[i].token) +
+             " has log-probability " + std::to_string(picks[i].log_probability) +
+             "; needed: at most 0");
       }
-    });
+      candidates_.push_back(
+          {beam.log_probability(row) + picks[i].log_probability, row, picks[i].token});
+    }
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -183,10 +160,10 @@ class Batch {
   const SearchOptions& options_;
   std::vector<SentenceBeam> beams_;
   std::vector<int64_t> first_row_;  // of each sentence, in the step last placed
-  std::vector<Row> rows_;
   std::vector<int64_t> tokens_, parents_;
-  std::vector<char> banned_;      // one flag per token; empty before the first step
-  std::vector<TokenPick> picks_;  // (rows, width)
+  std::vector<char> may_end_;
+  StepPicks picks_;
+  int64_t vocabulary_ = 0;  // unknown before the first step
   std::vector<Candidate> candidates_;
   int64_t step_number_ = 0;
 };

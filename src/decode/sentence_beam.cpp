@@ -54,6 +54,7 @@ void SentenceBeam::advance(std::vector<Candidate>& candidates) {
     const int32_t before = rows_[candidate.row].node;
     if (candidate.token == options_.eos) {
       end({before, candidate.row, candidate.log_probability}, true);
+      if (i < options_.beam) ++finished_;
     } else if (static_cast<int64_t>(next.size()) < options_.beam) {
       next.push_back({add_node(candidate.token, before), candidate.row, candidate.log_probability});
     }
@@ -62,7 +63,7 @@ void SentenceBeam::advance(std::vector<Candidate>& candidates) {
   if (predicted_ == request_.max_length) {
     for (const Row& row : rows_) end(row, false);
     rows_.clear();
-  } else if (!can_improve()) {
+  } else if (is_done()) {
     rows_.clear();
   }
 }
@@ -83,15 +84,16 @@ void SentenceBeam::end(const Row& row, bool finished) {
   if (full) ended_.pop_back();
 }
 
-bool SentenceBeam::can_improve() const {
-  if (rows_.empty()) return false;
-  if (static_cast<int64_t>(ended_.size()) < options_.nbest) return true;
+bool SentenceBeam::is_done() const {
+  if (rows_.empty()) return true;
+  if (options_.stop_after > 0 && finished_ >= options_.stop_after) return true;
+  if (static_cast<int64_t>(ended_.size()) < options_.nbest) return false;
   // The sum can only fall from here. At best it stays, and the row ends at the length that divides
   // it most kindly: the longest one for a positive penalty, the next one for a negative.
   const double sum = rows_[0].log_probability;
   const double best = std::max(normalised_score(sum, predicted_ + 1, options_.length_penalty),
                                normalised_score(sum, request_.max_length, options_.length_penalty));
-  return best > ended_.back().score;
+  return !(best > ended_.back().score);
 }
 
 }  // namespace headwise::decode

@@ -59,7 +59,7 @@ class SentenceBeam {
 
   int32_t add_node(int32_t token, int32_t before);
   void end(const Row& row, bool finished);
-  bool can_improve() const;
+  bool is_done() const;
 
   const SearchRequest& request_;
   const SearchOptions& options_;
@@ -67,6 +67,7 @@ class SentenceBeam {
   std::vector<Row> rows_;          // best first
   std::vector<Hypothesis> ended_;  // at most nbest, best first
   size_t forced_ = 0;              // tokens of the prefix taken
+  int64_t finished_ = 0;           // ended among the `beam` best candidates of a step
   int64_t predicted_ = 0;          // tokens chosen in each live row, prefix not counted
 };
 

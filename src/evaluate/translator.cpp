@@ -1,6 +1,5 @@
 #include "src/evaluate/translator.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -11,24 +10,20 @@
 
 #include "src/config/error.h"
 #include "src/data/unicode.h"
-#include "src/evaluate/batch_tensors.h"
+#include "src/evaluate/decoding_step.h"
 #include "src/evaluate/line_parts.h"
 
 namespace headwise::evaluate {
 namespace {
 
-data::Packed pack_sources(const std::vector<data::Ids>& sources, int32_t eos) {
-  data::Packed packed;
-  packed.starts.push_back(0);
+SourceTokens join(const std::vector<data::Ids>& sources, int32_t eos) {
+  SourceTokens joined;
   for (const data::Ids& ids : sources) {
-    for (size_t i = 0; i <= ids.size(); ++i) {
-      packed.tokens.push_back(i < ids.size() ? ids[i] : eos);
-      packed.positions.push_back(int64_t(i));
-    }
-    packed.starts.push_back(int32_t(packed.tokens.size()));
-    packed.longest = std::max(packed.longest, int64_t(ids.size()) + 1);
+    joined.tokens.insert(joined.tokens.end(), ids.begin(), ids.end());
+    joined.tokens.push_back(eos);
+    joined.starts.push_back(int64_t(joined.tokens.size()));
   }
-  return packed;
+  return joined;
 }
 
 /// Adds a part's outputs to its line's: texts joined by a space, scores summed, n-best rank by
@@ -52,9 +47,9 @@ void append(TranslatedLine& line, const std::vector<Translation>& part) {
 
 }  // namespace
 
-Translator::Translator(model::Transformer model, data::Vocabularies vocabularies,
+Translator::Translator(const model::Transformer& model, data::Vocabularies vocabularies,
                        TranslateOptions options)
-    : model_(std::move(model)),
+    : model_(model::pack(model)),
       vocabularies_(std::move(vocabularies)),
       options_(std::move(options)) {
   if (!options_.prefix.empty()) prefix_ = vocabularies_.target.encode(options_.prefix);
@@ -131,7 +126,6 @@ std::vector<std::vector<size_t>> Translator::batches_of(const std::vector<Part>&
 
 void Translator::side_by_side(const std::vector<std::vector<size_t>>& batches,
                               const std::function<void(const std::vector<size_t>&)>& translate) {
-  model_->eval();
   // Whoever is free takes the next batch. With one batch its operations have all threads.
   std::atomic<size_t> next = 0;
   const int64_t workers = std::min<int64_t>(at::get_num_threads(), int64_t(batches.size()));
@@ -151,14 +145,11 @@ decode::SearchRequest Translator::request_for(const Part& part) const {
 std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
     const std::vector<data::Ids>& sources, const std::vector<decode::SearchRequest>& requests,
     const SafePoint& safe_point) {
-  const c10::InferenceMode inference;
-  const data::Packed packed = pack_sources(sources, vocabularies_.source.eos());
-  const model::Memory memory = model_->encode(tensors_of(packed));
-
   decode::SearchOptions search;
   search.beam = options_.decoding.beam;
   search.length_penalty = options_.decoding.length_penalty;
   search.nbest = options_.nbest;
+  search.stop_after = options_.decoding.stop_after;
   search.bos = vocabularies_.target.bos();
   search.eos = vocabularies_.target.eos();
   search.forbidden = {vocabularies_.target.pad(), vocabularies_.target.bos(),
@@ -168,12 +159,14 @@ std::vector<std::vector<decode::Hypothesis>> Translator::search_batch(
     capacity = std::max(capacity, request.max_length + int64_t(request.prefix.size()));
   }
   const int64_t rows = int64_t(sources.size()) * search.beam;
-  model::DecoderState state = model_->start(memory, rows, capacity);
-  const auto step = [&](const at::Tensor& tokens, const at::Tensor& parents) {
+  const std::unique_ptr<Decoding> decoding =
+      model_->start(join(sources, vocabularies_.source.eos()), rows, capacity);
+  const decode::StepFunction step = step_of(*decoding, *model_, search.eos);
+  const auto interruptible = [&](const decode::StepRows& asked, decode::StepPicks& picks) {
     safe_point();
-    return model_->step(state, tokens, parents);
+    step(asked, picks);
   };
-  return decode::search(step, requests, search);
+  return decode::search(interruptible, requests, search);
 }
 
 }  // namespace headwise::evaluate

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@
 #include "src/config/interrupt.h"
 #include "src/data/subword.h"
 #include "src/decode/search.h"
-#include "src/model/transformer.h"
+#include "src/model/packed.h"
 
 namespace headwise::evaluate {
 
@@ -34,10 +35,12 @@ struct TranslatedLine {
   int64_t parts = 1;  // > 1: the line was over the limit and was translated in parts
 };
 
-/// Translates with one model. Results do not depend on which lines share a batch.
+/// Translates with one model, as its weights are at construction. Results do not depend on which
+/// lines share a batch.
 class Translator {
  public:
-  Translator(model::Transformer model, data::Vocabularies vocabularies, TranslateOptions options);
+  Translator(const model::Transformer& model, data::Vocabularies vocabularies,
+             TranslateOptions options);
 
   /// @param first_line 1-based number of lines[0], for messages.
   /// @throws UserError naming the line that is over the limit when long lines are refused;
@@ -65,7 +68,7 @@ class Translator {
       const std::vector<data::Ids>& sources, const std::vector<decode::SearchRequest>& requests,
       const SafePoint& safe_point);
 
-  model::Transformer model_;
+  std::unique_ptr<PackedTransformer> model_;
   data::Vocabularies vocabularies_;
   TranslateOptions options_;
   data::Ids prefix_;

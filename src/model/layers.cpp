@@ -123,17 +123,4 @@ void DecoderLayerImpl::train_in_bfloat16(bool yes) {
   feed_forward_->trains_in_bfloat16 = yes;
 }
 
-void DecoderLayerImpl::step(ResidualStream& stream, LayerCache& cache,
-                            const at::Tensor& sentences) {
-  DropoutStreams none;
-  self_attention_norm_->apply(stream, none, [&](const at::Tensor& y) {
-    return self_attention->forward_step(y.unsqueeze(1), cache.self).squeeze(1);
-  });
-  cross_attention_norm_->apply(stream, none, [&](const at::Tensor& y) {
-    return cross_attention->forward_cross_step(y.unsqueeze(1), cache.cross, sentences).squeeze(1);
-  });
-  feed_forward_norm_->apply(stream, none,
-                            [&](const at::Tensor& y) { return feed_forward_->forward(y, none); });
-}
-
 }  // namespace headwise::model

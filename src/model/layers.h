@@ -76,21 +76,12 @@ class EncoderLayerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(EncoderLayer);
 
-/// What one decoder layer remembers between steps: own keys/values, and the source's, made once.
-struct LayerCache {
-  nn::KeyValueCache self;
-  nn::CrossCache cross;
-};
-
 class DecoderLayerImpl : public torch::nn::Module {
  public:
   DecoderLayerImpl(const config::ModelConfig& config, int64_t layer);
   /// The stream is of the target's N_t tokens, memory (N_s, E), both packed.
   void forward(ResidualStream& stream, const at::Tensor& memory, const nn::PackedSequences& target,
                const nn::PackedSequences& cross, DropoutStreams& streams);
-  /// One new token for each of R live rows; `sentences` (R) int32 names its source sentence. Drops
-  /// nothing.
-  void step(ResidualStream& stream, LayerCache& cache, const at::Tensor& sentences);
   void train_in_bfloat16(bool yes);
 
   nn::MultiHeadAttention self_attention{nullptr}, cross_attention{nullptr};

@@ -13,12 +13,6 @@
 
 namespace headwise::model {
 
-int64_t DecoderState::bytes() const {
-  int64_t total = 0;
-  for (const LayerCache& layer : layers) total += layer.self.bytes() + layer.cross.bytes();
-  return total;
-}
-
 TransformerImpl::TransformerImpl(const config::ModelConfig& config, int64_t source_vocabulary,
                                  int64_t target_vocabulary)
     : config_(config) {
@@ -144,38 +138,6 @@ at::Tensor TransformerImpl::output_weight() const {
 
 at::Tensor TransformerImpl::logits(const at::Tensor& hidden) {
   return at::linear(hidden, output_weight());
-}
-
-DecoderState TransformerImpl::start(const Memory& memory, int64_t rows, int64_t capacity) {
-  DecoderState state;
-  const int64_t sentences = memory.starts.size(0) - 1;
-  for (int64_t i = 0; i < config_.decoder_layers; ++i) {
-    const config::AttentionShape shape = config::decoder_shape(config_, i);
-    LayerCache cache;
-    cache.self = nn::KeyValueCache(rows, shape.kv_heads, capacity, shape.head_width,
-                                   memory.states.options().requires_grad(false));
-    cache.cross = decoder[size_t(i)]->cross_attention->cross_cache(memory.states, memory.states,
-                                                                   memory.starts, memory.longest);
-    state.layers.push_back(std::move(cache));
-  }
-  state.sentences = at::arange(sentences, at::kLong);
-  return state;
-}
-
-at::Tensor TransformerImpl::step(DecoderState& state, const at::Tensor& tokens,
-                                 const at::Tensor& parents) {
-  state.sentences = state.sentences.index_select(0, parents);
-  const at::Tensor sentences = state.sentences.to(at::kInt);
-  const at::Tensor positions = at::full({tokens.size(0)}, state.position, at::kLong);
-  DropoutStreams none;
-  ResidualStream stream{embed(target_embedding_, tokens, positions, state.position + 1, none), {}};
-  for (size_t i = 0; i < decoder.size(); ++i) {
-    state.layers[i].self.reorder(parents);
-    decoder[i]->step(stream, state.layers[i], sentences);
-  }
-  ++state.position;
-  if (decoder_norm_) stream.x = decoder_norm_->add_and_norm(stream, none);
-  return at::log_softmax(logits(stream.x), -1);
 }
 
 }  // namespace headwise::model

@@ -1,5 +1,5 @@
 // The encoder–decoder Transformer on packed tokens. Shapes: N tokens of all sentences, E width,
-// B sentences, R live rows while decoding, V target pieces.
+// B sentences, V target pieces.
 #pragma once
 
 #include <torch/nn/cloneable.h>
@@ -28,14 +28,6 @@ struct Memory {
   int64_t longest = 0;
 };
 
-/// Where a decoding of B sentences stands. Made by start(), advanced by step().
-struct DecoderState {
-  std::vector<LayerCache> layers;
-  at::Tensor sentences;  // (R) int64: source sentence of each live row
-  int64_t position = 0;  // tokens every live row has been given
-  int64_t bytes() const;
-};
-
 class TransformerImpl : public torch::nn::Module {
  public:
   /// @throws c10::Error for impossible attention shapes (config::load has refused them before).
@@ -52,12 +44,6 @@ class TransformerImpl : public torch::nn::Module {
   at::Tensor logits(const at::Tensor& hidden);
   /// (V, E): the target embedding when tied.
   at::Tensor output_weight() const;
-
-  /// `rows`: the most rows ever alive; `capacity`: the most tokens a row is given.
-  DecoderState start(const Memory& memory, int64_t rows, int64_t capacity);
-  /// Gives row r, which continues row parents[r] (int64), the token tokens[r] (int64); returns the
-  /// log-probabilities (R, V) of what comes next. At the first step parents name sentences.
-  at::Tensor step(DecoderState& state, const at::Tensor& tokens, const at::Tensor& parents);
 
   /// Whether products of training, forward and backward, take factors rounded to bfloat16. Weights,
   /// sums and gradients stay float32, and so does everything in evaluation mode. All widths must be

@@ -37,7 +37,7 @@ ARROWS = {
     # The part of io that turns weights into a model; the rest of the folder sees no torch.
     "src/io/model_io": Room(("src/io", "src/model"), TORCH),
     "src/io/average": Room(("src/io/model_io",), TORCH),
-    "src/decode": Room((), TORCH),
+    "src/decode": Room(()),
     "src/metrics": Room((), ICU),
     "src/evaluate": Room(("src/data", "src/model", "src/decode", "src/metrics"), TORCH),
     # The only room that sees spdlog: torch's include folder carries another fmt than spdlog's.

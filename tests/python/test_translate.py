@@ -90,6 +90,18 @@ def test_nbest_rows_carry_line_and_rank(lines):
         assert scores == sorted(scores, reverse=True)
 
 
+def test_a_search_that_stops_early_finds_nothing_better(lines):
+    text = joined(lines[:30])
+    whole, early = (
+        translate(text, "--scores", "--beam", 4, "--stop-after", count).rows() for count in (0, 1)
+    )
+    scores = [[float(row.split("\t")[0]) for row in rows] for rows in (whole, early)]
+    assert all(a >= b - 1e-5 for a, b in zip(*scores, strict=True))
+    assert "--stop-after" in error_of(
+        headwise("translate", tiny_run(), "--nbest", 2, "--stop-after", 1, stdin=text), 2
+    )
+
+
 def test_batches_and_threads_change_nothing(lines):
     expected = translate(
         joined(lines[:15]), "--scores", "--batch-tokens", 5000, "--threads", 1

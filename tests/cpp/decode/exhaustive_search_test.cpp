@@ -81,7 +81,7 @@ TEST_P(ExhaustiveSearch, FullWidthBeamFindsTheBestOfAllOutputs) {
     const auto all = Enumeration(model, 0, request, options).all;
     for (const int64_t nbest : {1, 6}) {  // with one output wanted the search may stop early
       options.nbest = nbest;
-      RecordingStep step(model, kBos);
+      RecordingStep step(model, kBos, kEos);
       const auto found = search(step.function(), {request}, options).at(0);
       ASSERT_EQ(static_cast<int64_t>(found.size()), nbest);
       for (size_t i = 0; i < found.size(); ++i) {
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(PenaltyPrefixMinimum, ExhaustiveSearch, testing::Values
 TEST(ExhaustiveSearch, StopsBeforeTheLimitWhenNothingCanImprove) {
   // The end token has 0.9 at once: after it every longer sum is lower, and without a length penalty
   // no length can make up for it.
-  RecordingStep step(fixed_model({0.0, 0.9, 0.05, 0.05}), kBos);
+  RecordingStep step(fixed_model({0.0, 0.9, 0.05, 0.05}), kBos, kEos);
   const SearchOptions options{
       .beam = 4, .length_penalty = 0, .bos = kBos, .eos = kEos, .forbidden = {}};
   const auto found = search(step.function(), {{.max_length = 50, .prefix = {}}}, options).at(0);
@@ -127,7 +127,7 @@ TEST(ExhaustiveSearch, BeamLargerThanEverythingReturnsEverything) {
                               .forbidden = {kBos}};
   const SearchRequest request{.max_length = 3, .prefix = {}};
   const NextToken model = random_model(4, 5);
-  RecordingStep step(model, kBos);
+  RecordingStep step(model, kBos, kEos);
   const auto found = search(step.function(), {request}, options).at(0);
   const auto all = Enumeration(model, 0, request, options).all;
   ASSERT_EQ(found.size(), 1u + 2 + 4 + 8);  // ended after 0, 1, 2 pieces; cut off after 3

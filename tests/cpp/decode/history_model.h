@@ -1,12 +1,13 @@
 // A model for tests whose every prediction depends on the sentence and on the whole history.
 #pragma once
 
-#include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <random>
 #include <utility>
 #include <vector>
@@ -46,16 +47,16 @@ inline NextToken fixed_model(const std::vector<double>& probabilities) {
   return [row](int64_t, const Ids&) { return row; };
 }
 
-/// Drives a NextToken as a StepFunction. It keeps the history of each row as a model with a cache
-/// would, so a wrong parent or token leads to another model's prediction, and it checks the calls.
+/// Drives a NextToken as a StepFunction, whose picks are those of a sort of the whole row. It keeps
+/// the history of each row as a model with a cache would, so a wrong parent or token leads to
+/// another model's prediction, and it checks the calls.
 class RecordingStep {
  public:
-  RecordingStep(NextToken model, int32_t bos) : model_(std::move(model)), bos_(bos) {}
+  RecordingStep(NextToken model, int32_t bos, int32_t eos)
+      : model_(std::move(model)), bos_(bos), eos_(eos) {}
 
   StepFunction function() {
-    return [this](const at::Tensor& tokens, const at::Tensor& parents) {
-      return step(tokens, parents);
-    };
+    return [this](const StepRows& rows, StepPicks& picks) { step(rows, picks); };
   }
 
   struct Row {
@@ -65,23 +66,39 @@ class RecordingStep {
   std::vector<std::vector<Row>> calls;  // the rows of each step
 
  private:
-  at::Tensor step(const at::Tensor& tokens, const at::Tensor& parents) {
-    EXPECT_EQ(tokens.scalar_type(), at::kLong);
-    EXPECT_EQ(parents.scalar_type(), at::kLong);
-    EXPECT_EQ(tokens.sizes(), parents.sizes());
+  void step(const StepRows& asked, StepPicks& picks) {
+    EXPECT_EQ(asked.tokens.size(), asked.parents.size());
+    EXPECT_EQ(asked.tokens.size(), asked.may_end.size());
     std::vector<Row> rows;
-    std::vector<std::vector<float>> predictions;
-    for (int64_t i = 0; i < tokens.numel(); ++i) {
-      rows.push_back(continued(tokens.data_ptr<int64_t>()[i], parents.data_ptr<int64_t>()[i]));
-      predictions.push_back(model_(rows.back().sentence, rows.back().history));
+    picks = {};
+    for (size_t i = 0; i < asked.tokens.size(); ++i) {
+      rows.push_back(continued(asked.tokens[i], asked.parents[i]));
+      add_picks(model_(rows.back().sentence, rows.back().history), asked, asked.may_end[i], picks);
     }
     calls.push_back(rows);
-    const auto width = static_cast<int64_t>(predictions.at(0).size());
-    at::Tensor result = at::empty({tokens.numel(), width}, at::kFloat);
-    for (size_t i = 0; i < predictions.size(); ++i) {
-      std::copy(predictions[i].begin(), predictions[i].end(), result.data_ptr<float>() + i * width);
+  }
+
+  void add_picks(const std::vector<float>& row, const StepRows& asked, bool may_end,
+                 StepPicks& picks) const {
+    std::vector<TokenPick> sorted;
+    for (size_t id = 0; id < row.size(); ++id) {
+      const auto token = static_cast<int32_t>(id);
+      const bool banned = (token == eos_ && !may_end) ||
+                          std::count(asked.forbidden.begin(), asked.forbidden.end(), token) > 0;
+      const bool never = row[id] == -std::numeric_limits<float>::infinity();
+      if (!banned && !never) sorted.push_back({row[id], token});
     }
-    return result;
+    std::stable_sort(sorted.begin(), sorted.end(), [](const TokenPick& a, const TokenPick& b) {
+      if (std::isnan(a.log_probability) || std::isnan(b.log_probability)) {
+        return std::isnan(a.log_probability) > std::isnan(b.log_probability);
+      }
+      return a.log_probability > b.log_probability;
+    });
+    picks.vocabulary = static_cast<int64_t>(row.size());
+    picks.width = std::min(asked.wanted, picks.vocabulary);
+    picks.counts.push_back(std::min(picks.width, static_cast<int64_t>(sorted.size())));
+    sorted.resize(picks.width);
+    picks.picks.insert(picks.picks.end(), sorted.begin(), sorted.end());
   }
 
   Row continued(int64_t token, int64_t parent) const {
@@ -95,7 +112,7 @@ class RecordingStep {
   }
 
   NextToken model_;
-  int32_t bos_;
+  int32_t bos_, eos_;
 };
 
 }  // namespace headwise::decode

@@ -26,7 +26,7 @@ SearchOptions options_of(int64_t beam, double length_penalty = 1.0, int64_t nbes
 
 std::vector<Hypothesis> search_one(const NextToken& model, const SearchOptions& options,
                                    const SearchRequest& request) {
-  RecordingStep step(model, options.bos);
+  RecordingStep step(model, options.bos, options.eos);
   return search(step.function(), {request}, options).at(0);
 }
 
@@ -65,7 +65,7 @@ TEST(Search, SentencesOfABatchDoNotInfluenceEachOther) {
   for (const int64_t beam : {1, 2, 5}) {
     const SearchOptions options = options_of(beam, 0.6, std::min<int64_t>(beam, 3));
     const NextToken model = random_model(6, 7);
-    RecordingStep step(model, kBos);
+    RecordingStep step(model, kBos, kEos);
     const auto together = search(step.function(), requests, options);
     ASSERT_EQ(together.size(), requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -89,7 +89,7 @@ TEST(Search, FinishedSentencesLeaveTheBatch) {
     return row;
   };
   for (const int64_t beam : {1, 3}) {
-    RecordingStep step(model, kBos);
+    RecordingStep step(model, kBos, kEos);
     const auto found = search(step.function(),
                               {{.max_length = 9, .prefix = {}},
                                {.max_length = 9, .prefix = {}},
@@ -129,7 +129,7 @@ TEST(Search, CrossingBeamsKeepTheirOwnPast) {
 }
 
 TEST(Search, AnEndTokenEndsTheHypothesis) {  // 0.6 for the end token at every step
-  RecordingStep step(fixed_model({0.2, 0.2, 0.0, 0.6}), kBos);
+  RecordingStep step(fixed_model({0.2, 0.2, 0.0, 0.6}), kBos, kEos);
   const auto found =
       search(step.function(), {{.max_length = 6, .prefix = {}}}, options_of(4, 0.0, 4)).at(0);
   ASSERT_EQ(found.size(), 4u);
@@ -148,6 +148,27 @@ TEST(Search, AnEndTokenEndsTheHypothesis) {  // 0.6 for the end token at every s
       EXPECT_EQ(std::count(row.history.begin(), row.history.end(), kEos), 0);
     }
   }
+}
+
+TEST(Search, StopsAfterSoManyFinishedHypotheses) {
+  const auto steps_of = [](const NextToken& model, const SearchOptions& options) {
+    RecordingStep step(model, kBos, kEos);
+    search(step.function(), {{.max_length = 9, .prefix = {}}}, options);
+    return step.calls.size();
+  };
+  const NextToken often = fixed_model({0.2, 0.2, 0.0, 0.6});  // one row ends, then two, then four
+  SearchOptions options = options_of(4, 3.0);                 // longer is better
+  EXPECT_EQ(steps_of(often, options), 9u);
+  const std::vector<size_t> expected = {1, 2, 2, 3, 3, 3};
+  for (int64_t count = 1; count <= 6; ++count) {
+    options.stop_after = count;
+    EXPECT_EQ(steps_of(often, options), expected[size_t(count - 1)]) << count;
+  }
+  // An end that is not among the beam's best does not count, though it may be the output.
+  const NextToken rarely = fixed_model({0.45, 0.45, 0.0, 0.1});
+  options = options_of(2, 3.0);
+  options.stop_after = 1;
+  EXPECT_EQ(steps_of(rarely, options), 9u);
 }
 
 TEST(Search, FullNormalisationMakesEqualTokensTie) {
@@ -215,7 +236,7 @@ TEST(Search, AnEndTokenAtOnceGivesAnEmptyOutput) {
 }
 
 TEST(Search, LimitOfZeroAsksTheModelNothing) {
-  RecordingStep step(random_model(6, 1), kBos);
+  RecordingStep step(random_model(6, 1), kBos, kEos);
   const auto found = search(step.function(), {{.max_length = 0, .prefix = {5, 4}}}, options_of(3));
   expect_same(found.at(0).at(0), {{5, 4}, 0.0, 0.0, false});
   EXPECT_TRUE(step.calls.empty());
@@ -245,7 +266,7 @@ TEST(Search, ResultsAreTheSameWithManyRowsAndThreads) {
   // 64 sentences over a long vocabulary: rows are shared out among threads.
   const NextToken model = random_model(3000, 3);
   const std::vector<SearchRequest> requests(64, {.max_length = 3, .prefix = {}});
-  RecordingStep step(model, kBos);
+  RecordingStep step(model, kBos, kEos);
   const auto together = search(step.function(), requests, options_of(2, 1.0, 2));
   for (const int64_t i : {0, 31, 63}) {
     const NextToken one = [&](int64_t, const Ids& history) { return model(i, history); };
@@ -287,7 +308,7 @@ TEST(Search, NoPossibleTokenIsAnError) {
 
 TEST(Search, ImpossibleOptionsAreRefused) {
   const auto expect_refused = [](SearchOptions options, SearchRequest request) {
-    RecordingStep step(fixed_model({0.25, 0.25, 0.25, 0.25}), kBos);
+    RecordingStep step(fixed_model({0.25, 0.25, 0.25, 0.25}), kBos, kEos);
     EXPECT_THROW(search(step.function(), {request}, options), std::invalid_argument);
   };
   const SearchRequest request{.max_length = 3, .prefix = {}};
@@ -301,6 +322,9 @@ TEST(Search, ImpossibleOptionsAreRefused) {
   SearchOptions options = options_of(2);
   options.min_length = -1;
   expect_refused(options, request);
+  options = options_of(2, 1.0, 2);
+  options.stop_after = 1;
+  expect_refused(options, request);
   options = options_of(2);
   options.forbidden = {kEos};
   expect_refused(options, request);
@@ -311,14 +335,16 @@ TEST(Search, ImpossibleOptionsAreRefused) {
   expect_refused(options, request);
 }
 
-TEST(Search, ModelsThatReturnAnotherShapeAreRefused) {
-  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{6}, {2, 6}, {1, 1, 6}}) {
-    const StepFunction step = [&](const at::Tensor&, const at::Tensor&) {
-      return at::empty(shape, at::kFloat).fill_(-1);
-    };
+TEST(Search, PicksOfAnotherShapeAreRefused) {
+  const auto expect_refused = [](const StepPicks& returned) {
+    const StepFunction step = [&](const StepRows&, StepPicks& picks) { picks = returned; };
     EXPECT_THROW(search(step, {{.max_length = 3, .prefix = {}}}, options_of(1)),
                  std::runtime_error);
-  }
+  };
+  const TokenPick pick{-1.0, 4};
+  expect_refused({6, 1, {pick, pick}, {1, 1}});  // a row too many
+  expect_refused({6, 2, {pick, pick}, {2}});     // a pick too many
+  expect_refused({6, 1, {pick}, {}});
 }
 
 }  // namespace

@@ -7,14 +7,18 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "src/decode/search.h"
+#include "src/evaluate/decoding_step.h"
+#include "src/model/packed.h"
 #include "tests/cpp/model/support.h"
 
 namespace headwise::evaluate {
 namespace {
 
 using model::testing::double_model;
+using model::testing::joined;
 using model::testing::packed;
 using model::testing::small_config;
 using Sentences = std::vector<std::vector<int64_t>>;
@@ -39,23 +43,41 @@ class Uncached {
   Uncached(model::Transformer model, Sentences sources)
       : model_(std::move(model)), sources_(std::move(sources)) {}
 
-  at::Tensor operator()(const at::Tensor& tokens, const at::Tensor& parents) {
+  void operator()(const decode::StepRows& rows, decode::StepPicks& picks) {
     Sentences sources, histories;
-    for (int64_t i = 0; i < tokens.numel(); ++i) {
-      const auto parent = size_t(parents[i].item<int64_t>());
+    for (size_t i = 0; i < rows.tokens.size(); ++i) {
+      const auto parent = size_t(rows.parents[i]);
       sources.push_back(histories_.empty() ? sources_[parent] : row_sources_[parent]);
       histories.push_back(histories_.empty() ? std::vector<int64_t>{} : histories_[parent]);
-      histories.back().push_back(tokens[i].item<int64_t>());
+      histories.back().push_back(rows.tokens[i]);
     }
     row_sources_ = sources;
     histories_ = histories;
     const auto target = packed(histories);
     const at::Tensor hidden = model_->decode(target, model_->encode(packed(sources)));
     const at::Tensor last = target.starts.slice(0, 1) - 1;
-    return model_->logits(hidden.index_select(0, last)).log_softmax(-1);
+    pick(model_->logits(hidden.index_select(0, last)).log_softmax(-1), rows, picks);
   }
 
  private:
+  /// Sorts every row whole.
+  static void pick(at::Tensor log_p, const decode::StepRows& rows, decode::StepPicks& picks) {
+    constexpr double kNever = -std::numeric_limits<double>::infinity();
+    for (const int32_t id : rows.forbidden) log_p.select(1, id).fill_(kNever);
+    for (int64_t i = 0; i < log_p.size(0); ++i) {
+      if (!rows.may_end[size_t(i)]) log_p[i][kEos] = kNever;
+    }
+    picks = {log_p.size(1), std::min(rows.wanted, log_p.size(1)), {}, {}};
+    const auto [values, ids] = log_p.sort(/*stable=*/true, -1, /*descending=*/true);
+    for (int64_t i = 0; i < log_p.size(0); ++i) {
+      const int64_t possible = values[i].gt(kNever).sum().item<int64_t>();
+      picks.counts.push_back(std::min(picks.width, possible));
+      for (int64_t k = 0; k < picks.width; ++k) {
+        picks.picks.push_back({values[i][k].item<double>(), ids[i][k].item<int32_t>()});
+      }
+    }
+  }
+
   model::Transformer model_;
   Sentences sources_;
   Sentences row_sources_, histories_;  // of the rows of the last step
@@ -70,13 +92,10 @@ Results search_cached(model::Transformer& model, const Sentences& sources,
   for (const auto& request : requests) {
     capacity = std::max(capacity, request.max_length + int64_t(request.prefix.size()));
   }
-  const auto memory = model->encode(packed(sources));
-  auto state = model->start(memory, int64_t(sources.size()) * options.beam, capacity);
-  return decode::search(
-      [&](const at::Tensor& tokens, const at::Tensor& parents) {
-        return model->step(state, tokens, parents);
-      },
-      requests, options);
+  const auto fused = model::pack(model);
+  const auto decoding =
+      fused->start(joined(sources), int64_t(sources.size()) * options.beam, capacity);
+  return decode::search(step_of(*decoding, *fused, int32_t(kEos)), requests, options);
 }
 
 void expect_equal(const Results& actual, const Results& expected) {
@@ -114,7 +133,7 @@ TEST(CachedSearch, EqualsASearchThatComputesEverythingAnew) {
   for (size_t c = 0; c < configs.size(); ++c) {
     SCOPED_TRACE(c);
     model::Transformer model = double_model(configs[c]);
-    for (const int64_t beam : {1, 3}) {
+    for (const int64_t beam : {1, 3, 5}) {
       const auto expected =
           decode::search(Uncached(model, sources()), requests(), options_of(beam));
       expect_equal(search_cached(model, sources(), requests(), options_of(beam)), expected);
@@ -214,17 +233,28 @@ TEST(CachedSearch, ABeamThatIsNeverFullFindsTheBestOfAllOutputs) {
   }
 }
 
-TEST(CachedSearch, ACacheThatIsTooSmallIsRefusedAndLeftWhole) {
-  at::NoGradGuard no_grad;
+TEST(CachedSearch, AStepThatIsImpossibleIsRefusedAndChangesNothing) {
   model::Transformer model = double_model(small_config());
-  const auto memory = model->encode(packed({sources()[1]}));
-  auto state = model->start(memory, 1, 3);
-  const at::Tensor parent = at::zeros({1}, at::kLong);
-  for (const int64_t token : {kBos, int64_t{4}, int64_t{5}}) {
-    model->step(state, at::full({1}, token, at::kLong), parent);
-  }
-  EXPECT_THROW(model->step(state, at::full({1}, 6, at::kLong), parent), c10::Error);
-  EXPECT_EQ(state.layers.front().self.length(), 3);
+  const auto fused = model::pack(model);
+  const auto decoding = fused->start({sources()[1], {0, int64_t(sources()[1].size())}}, 1, 3);
+  DecodeChoices choices;
+  const auto step = [&](std::vector<int64_t> tokens, std::vector<int64_t> parents) {
+    const std::vector<char> may_end(tokens.size(), 1);
+    decoding->step({tokens, parents, may_end, {}, int32_t(kEos), 1}, choices);
+  };
+  step({kBos}, {0});
+  EXPECT_THROW(step({4, 5}, {0, 0}), c10::Error) << "more rows than there is room for";
+  EXPECT_THROW(step({}, {}), c10::Error);
+  EXPECT_THROW(step({11}, {0}), c10::Error) << "no such token";
+  EXPECT_THROW(step({4}, {1}), c10::Error) << "no such row";
+  EXPECT_EQ(decoding->position(), 1);
+  step({4}, {0});
+  step({5}, {0});
+  EXPECT_THROW(step({6}, {0}), c10::Error) << "more tokens than there is room for";
+  EXPECT_EQ(decoding->position(), 3);
+  EXPECT_THROW(fused->start({{4, 11}, {0, 2}}, 1, 3), c10::Error) << "no such source token";
+  EXPECT_THROW(fused->start({{4, 5}, {0, 2, 2}}, 1, 3), c10::Error) << "an empty sentence";
+  EXPECT_THROW(fused->start({{4, 5}, {0, 2}}, 0, 3), c10::Error);
 }
 
 }  // namespace

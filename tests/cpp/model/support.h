@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "csrc/ops/packed_transformer.h"
 #include "src/config/config.h"
 #include "src/model/transformer.h"
 
@@ -63,11 +64,26 @@ inline PackedTokens packed(const std::vector<std::vector<int64_t>>& sentences) {
           at::tensor(starts, at::kInt), longest};
 }
 
+/// The same sentences for a packed model.
+inline SourceTokens joined(const std::vector<std::vector<int64_t>>& sentences) {
+  SourceTokens source;
+  for (const auto& ids : sentences) {
+    source.tokens.insert(source.tokens.end(), ids.begin(), ids.end());
+    source.starts.push_back(int64_t(source.tokens.size()));
+  }
+  return source;
+}
+
 inline Transformer double_model(const config::ModelConfig& config, int64_t pieces = 11) {
   at::manual_seed(3);
   Transformer model(config, pieces, pieces);
   model->to(at::kDouble);
   model->eval();
+  // Biases and norms too, which begin as 0 and 1, are random.
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : model->parameters()) {
+    if (parameter.dim() == 1) parameter.add_(at::randn_like(parameter), 0.2);
+  }
   return model;
 }
 

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "src/model/packed.h"
 #include "tests/cpp/model/support.h"
 
 namespace headwise::model {
 namespace {
 
 using testing::double_model;
+using testing::joined;
 using testing::packed;
 
 const std::vector<std::vector<int64_t>> kSources = {{5, 6, 7, 8, 3}, {9, 3}, {4, 10, 4, 3}};
@@ -44,10 +46,22 @@ TEST_P(EveryArchitecture, StepsWithACacheEqualTheWholeTarget) {
   const at::Tensor whole =
       at::log_softmax(model->logits(model->decode(packed(targets), memory)), -1)
           .view({int64_t(kSources.size()), int64_t(target.size()), -1});
-  DecoderState state = model->start(memory, 3, 8);
-  const at::Tensor same_rows = at::arange(3, at::kLong);
+  const auto fused = pack(model);
+  const auto decoding = fused->start(joined(kSources), 3, 8);
+  const std::vector<int64_t> same_rows = {0, 1, 2};
+  const std::vector<char> may_end = {1, 1, 1};
+  DecodeChoices choices;
   for (size_t t = 0; t < target.size(); ++t) {
-    const at::Tensor step = model->step(state, at::full({3}, target[t], at::kLong), same_rows);
+    const std::vector<int64_t> tokens(3, target[t]);
+    decoding->step({tokens, same_rows, may_end, {}, 3, /*wanted=*/100}, choices);
+    at::Tensor step = at::zeros_like(whole.select(1, 0));
+    for (int64_t r = 0; r < 3; ++r) {
+      ASSERT_EQ(choices.counts[size_t(r)], step.size(1));
+      for (int64_t k = 0; k < step.size(1); ++k) {
+        const auto& choice = choices.choices[size_t(r * step.size(1) + k)];
+        step[r][choice.token] = choice.log_probability;
+      }
+    }
     EXPECT_TRUE(at::allclose(step, whole.select(1, int64_t(t)), 1e-9, 1e-9)) << "step " << t;
   }
 }
@@ -106,14 +120,13 @@ TEST(Transformer, CrossKeysAreStoredOncePerSentenceAndByKvHeads) {
   config.cross_kv_heads = {1};
   config.decoder_kv_heads = {2};
   Transformer grouped = double_model(config);
-  const auto state_of = [&](Transformer& model) {
-    return model->start(model->encode(packed(kSources)), /*rows=*/12, /*capacity=*/8);
+  const auto bytes_of = [&](const Transformer& model, int64_t rows, int64_t capacity) {
+    return pack(model)->start(joined(kSources), rows, capacity)->bytes();
   };
-  const DecoderState many = state_of(wide), few = state_of(grouped);
-  EXPECT_EQ(many.layers[0].cross.keys.size(0), 3);  // sentences, not rows
-  EXPECT_EQ(many.layers[0].cross.keys.numel(), 4 * few.layers[0].cross.keys.numel());
-  EXPECT_EQ(few.layers[0].self.keys().size(1), 2);
-  EXPECT_LT(few.bytes(), many.bytes());
+  // Double, heads padded to 8 numbers: 2 layers of keys and values.
+  const int64_t of_heads = int64_t{2} * 8 * 8, tokens = 11, padded_tokens = 3 * 8;
+  EXPECT_EQ(bytes_of(wide, 12, 8), of_heads * 4 * (2 * 12 * 8 + tokens + padded_tokens));
+  EXPECT_EQ(bytes_of(grouped, 12, 8), of_heads * (2 * 2 * 12 * 8 + tokens + padded_tokens));
 }
 
 TEST(Transformer, SharedEmbeddingsNeedOneVocabulary) {
