@@ -11,9 +11,9 @@
 #include <algorithm>
 
 #include "csrc/kernels/attention/cpu/forward_layout.h"
+#include "csrc/kernels/attention/cpu/pack_pairs-inl.h"
 #include "csrc/kernels/attention/cpu/scores-inl.h"
 #include "csrc/kernels/cpu/instruction_set.h"
-#include "csrc/kernels/cpu/pack_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {

@@ -1,15 +1,15 @@
 // Rows of BFloat16 as factors of a product of pairs, for processors with the instruction.
-#if defined(HEADWISE_PACK_PAIRS_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEADWISE_PACK_PAIRS_INL_H
-#undef HEADWISE_PACK_PAIRS_INL_H
+#if defined(HEADWISE_ATTENTION_PACK_PAIRS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEADWISE_ATTENTION_PACK_PAIRS_INL_H
+#undef HEADWISE_ATTENTION_PACK_PAIRS_INL_H
 #else
-#define HEADWISE_PACK_PAIRS_INL_H
+#define HEADWISE_ATTENTION_PACK_PAIRS_INL_H
 #endif
 
 #include <algorithm>
 #include <cstring>
 
-#include "csrc/kernels/attention/mask.h"
+#include "csrc/kernels/attention/cpu/tiles.h"
 #include "csrc/kernels/cpu/pack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -100,10 +100,9 @@ inline Operand<BFloat16Pair> left_pairs(const RowList<BFloat16>& list, float* co
 
 // The transpose in panels, as pack_transposed makes it of numbers.
 inline void pack_transposed_pairs(const RowList<BFloat16>& list, uint32_t* copy, BFloat16Pair* to) {
-  constexpr int64_t kMost = 64;
   const int64_t pairs = divide_up(list.width, 2);
   pack_pairs(list, reinterpret_cast<BFloat16Pair*>(copy));
-  const float* rows[kMost];
+  const float* rows[kTileRows];
   for (int64_t r = 0; r < list.count; ++r) {
     rows[r] = reinterpret_cast<const float*>(copy) + r * round_up_to_vectors<float>(pairs);
   }
@@ -174,4 +173,4 @@ inline void pair_weights(const KeyRange& keys, int64_t rows, int64_t stride, flo
 }  // namespace headwise::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
-#endif  // HEADWISE_PACK_PAIRS_INL_H
+#endif  // HEADWISE_ATTENTION_PACK_PAIRS_INL_H
