@@ -14,7 +14,7 @@ enum class NormPlacement { kPre, kPost };
 enum class Activation { kRelu, kGelu };
 enum class Positions { kSinusoidal, kRotary };
 enum class Embeddings { kShared, kSeparate };
-enum class OptimizerKind { kAdam, kAdamW };
+enum class OptimizerKind { kAdam, kAdamW, kMuon };
 enum class ScheduleKind { kInverseSqrt, kCosine, kLinear, kConstant };
 enum class BestBy { kLoss, kBleu };
 enum class OnNonFinite { kSkip, kStop };
@@ -72,6 +72,8 @@ struct ModelConfig {
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kAdam;
   double beta1 = 0.9, beta2 = 0.98, epsilon = 1e-9, weight_decay = 0.0;
+  // Muon's matrices: their rate as a multiple of the learning rate, and their momentum.
+  double matrix_rate = 7.0, momentum = 0.95;
 };
 
 /// [schedule]: learning rate as a pure function of the update number.

@@ -102,12 +102,18 @@ Section model_section() {
 Section optimizer_section() {
   using O = OptimizerConfig;
   return SectionBuilder<O>("optimizer", &Config::optimizer, "how gradients become updates")
-      .word("kind", &O::kind, {{"adam", OptimizerKind::kAdam}, {"adamw", OptimizerKind::kAdamW}},
-            "adamw decays weights apart from the gradient")
+      .word("kind", &O::kind,
+            {{"adam", OptimizerKind::kAdam},
+             {"adamw", OptimizerKind::kAdamW},
+             {"muon", OptimizerKind::kMuon}},
+            "adamw decays weights apart from the gradient; muon: on matrices in layers, adamw else")
       .real("beta1", &O::beta1, fraction(), "decay of the mean of gradients")
       .real("beta2", &O::beta2, fraction(), "decay of the mean of squared gradients")
       .real("epsilon", &O::epsilon, above(0), "added to the divisor")
       .real("weight_decay", &O::weight_decay, at_least(0), "strength of weight decay; 0 = off")
+      .real("matrix_rate", &O::matrix_rate, above(0),
+            "muon: rate of the matrices in layers, times the learning rate")
+      .real("momentum", &O::momentum, fraction(), "muon: decay of their mean of gradients")
       .build();
 }
 

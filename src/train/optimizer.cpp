@@ -14,16 +14,36 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
   return gradients;
 }
 
+bool is_for_muon(const std::string& name, const at::Tensor& parameter,
+                 const config::OptimizerConfig& options) {
+  const bool is_in_layer = name.rfind("encoder_", 0) == 0 || name.rfind("decoder_", 0) == 0;
+  return options.kind == config::OptimizerKind::kMuon && is_in_layer && parameter.dim() == 2;
+}
+
+std::vector<at::Tensor> matrices_for_muon(const io::Tensors& parameters,
+                                          const config::OptimizerConfig& options) {
+  std::vector<at::Tensor> matrices;
+  for (const auto& [name, parameter] : parameters) {
+    if (is_for_muon(name, parameter, options)) matrices.push_back(parameter);
+  }
+  return matrices;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const io::Tensors& parameters, const config::OptimizerConfig& options)
-    : options_(options) {
+    : options_(options), muon_(matrices_for_muon(parameters, options), options.momentum) {
   for (const auto& [name, parameter] : parameters) {
-    names_.push_back(name);
     parameters_.push_back(parameter);
+    parameter.mutable_grad() = at::zeros_like(parameter.detach());
+    if (is_for_muon(name, parameter, options)) {
+      matrix_names_.push_back(name);
+      continue;
+    }
+    names_.push_back(name);
+    own_.push_back(parameter);
     first_moments_.push_back(at::zeros_like(parameter.detach()));
     second_moments_.push_back(at::zeros_like(parameter.detach()));
-    parameter.mutable_grad() = at::zeros_like(parameter.detach());
   }
 }
 
@@ -44,16 +64,17 @@ void Optimizer::scale_gradients(double factor) {
 void Optimizer::update(double learning_rate, int64_t step) {
   at::NoGradGuard no_grad;
   // One counter a parameter, all the same.
-  const std::vector<at::Tensor> steps(parameters_.size(), at::full({}, double(step), at::kFloat));
-  const auto gradients = gradients_of(parameters_);
+  const std::vector<at::Tensor> steps(own_.size(), at::full({}, double(step), at::kFloat));
+  const auto gradients = gradients_of(own_);
   const config::OptimizerConfig& o = options_;
   if (o.kind == config::OptimizerKind::kAdam) {
-    at::_fused_adam_(parameters_, gradients, first_moments_, second_moments_, {}, steps,
-                     learning_rate, o.beta1, o.beta2, o.weight_decay, o.epsilon, false, false);
+    at::_fused_adam_(own_, gradients, first_moments_, second_moments_, {}, steps, learning_rate,
+                     o.beta1, o.beta2, o.weight_decay, o.epsilon, false, false);
   } else {
-    at::_fused_adamw_(parameters_, gradients, first_moments_, second_moments_, {}, steps,
-                      learning_rate, o.beta1, o.beta2, o.weight_decay, o.epsilon, false, false);
+    at::_fused_adamw_(own_, gradients, first_moments_, second_moments_, {}, steps, learning_rate,
+                      o.beta1, o.beta2, o.weight_decay, o.epsilon, false, false);
   }
+  muon_.update(learning_rate * o.matrix_rate, o.weight_decay);
 }
 
 io::Tensors Optimizer::state() const {
@@ -61,6 +82,9 @@ io::Tensors Optimizer::state() const {
   for (size_t i = 0; i < names_.size(); ++i) {
     state["first_moment." + names_[i]] = first_moments_[i];
     state["second_moment." + names_[i]] = second_moments_[i];
+  }
+  for (size_t i = 0; i < matrix_names_.size(); ++i) {
+    state["first_moment." + matrix_names_[i]] = muon_.momenta()[i];
   }
   return state;
 }

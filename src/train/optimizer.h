@@ -1,4 +1,4 @@
-// Adam and AdamW over a model's parameters, global-norm clipping, exponential moving average.
+// Adam, AdamW and Muon over a model's parameters, global-norm clipping, exponential moving average.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,11 +9,14 @@
 
 #include "src/config/config.h"
 #include "src/io/model_io.h"
+#include "src/train/muon.h"
 
 namespace headwise::train {
 
 /// Adam (Kingma & Ba 2015; weight decay added to the gradient) or AdamW (Loshchilov & Hutter 2019)
-/// by torch's fused CPU kernel. Moments have the names of their parameters.
+/// by torch's fused CPU kernel; or Muon on the matrices inside layers (names that begin with
+/// "encoder_" or "decoder_") and AdamW on everything else. Moments have the names of their
+/// parameters.
 class Optimizer {
  public:
   /// Gives each parameter a gradient of zeros.
@@ -25,13 +28,19 @@ class Optimizer {
   /// Applies the gradients; `step` counts this update (1-based) and corrects the moments' bias.
   void update(double learning_rate, int64_t step);
 
-  /// first_moment.NAME and second_moment.NAME, sharing storage.
+  /// first_moment.NAME and second_moment.NAME, sharing storage; Muon's matrices have the first
+  /// alone.
   io::Tensors state() const;
 
  private:
   config::OptimizerConfig options_;
+  std::vector<at::Tensor> parameters_;
+  // Of Adam:
   std::vector<std::string> names_;
-  std::vector<at::Tensor> parameters_, first_moments_, second_moments_;
+  std::vector<at::Tensor> own_, first_moments_, second_moments_;
+  // Of Muon:
+  std::vector<std::string> matrix_names_;
+  Muon muon_;
 };
 
 /// A moving average of parameters: average += (1 - decay') (parameter - average), where

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 
 namespace headwise::train {
@@ -48,6 +49,110 @@ void set_rate(torch::optim::Optimizer& optimizer, config::OptimizerKind kind, do
   } else {
     static_cast<torch::optim::AdamWOptions&>(options).lr(rate);
   }
+}
+
+// Muon written down plainly in float64, one matrix product after the other.
+at::Tensor plain_muon_update(const at::Tensor& gradient) {
+  at::Tensor x = gradient / gradient.norm();
+  for (int step = 0; step < 5; ++step) {
+    const at::Tensor xxt = x.matmul(x.t());
+    x = 3.4445 * x - 4.775 * xxt.matmul(x) + 2.0315 * xxt.matmul(xxt).matmul(x);
+  }
+  return x;
+}
+
+TEST(MuonUpdates, EqualThePlainFormula) {
+  config::OptimizerConfig config;
+  config.kind = config::OptimizerKind::kMuon;
+  config.weight_decay = 0.1;
+  at::manual_seed(3);
+  const io::Tensors ours = {
+      {"encoder_0.square.weight", at::randn({6, 6}).requires_grad_()},
+      {"decoder_1.tall.weight", at::randn({9, 4}).requires_grad_()},
+      {"decoder_1.wide.weight", at::randn({4, 9}).requires_grad_()},
+      {"decoder_1.wide.bias", at::randn({4}).requires_grad_()},
+      {"embedding.weight", at::randn({5, 3}).requires_grad_()},
+  };
+  std::map<std::string, at::Tensor> values, means;
+  std::vector<at::Tensor> rest;
+  for (const auto& [name, parameter] : ours) {
+    values[name] = parameter.detach().to(at::kDouble);
+    means[name] = at::zeros_like(values[name]);
+    if (name == "embedding.weight" || parameter.dim() == 1) rest.push_back(parameter.clone());
+  }
+  for (at::Tensor& parameter : rest) parameter = parameter.detach().requires_grad_();
+  config::OptimizerConfig adamw = config;
+  adamw.kind = config::OptimizerKind::kAdamW;
+  const auto torchs = reference(rest, adamw);
+  Optimizer optimizer(ours, config);
+  for (int64_t step = 1; step <= 10; ++step) {
+    const double rate = 0.01 / double(step);
+    size_t next = 0;
+    for (const auto& [name, parameter] : ours) {
+      const at::Tensor gradient = at::randn(parameter.sizes());
+      parameter.grad().copy_(gradient);
+      if (name == "embedding.weight" || parameter.dim() == 1) {
+        rest[next++].mutable_grad() = gradient.clone();
+        continue;
+      }
+      means[name] = 0.95 * means[name] + 0.05 * gradient;
+      const at::Tensor ahead = 0.05 * gradient + 0.95 * means[name];
+      const double shape = double(parameter.size(0)) / double(parameter.size(1));
+      values[name] = values[name] * (1 - 7 * rate * 0.1) -
+                     7 * rate * std::sqrt(std::max(1.0, shape)) * plain_muon_update(ahead);
+    }
+    optimizer.update(rate, step);
+    set_rate(*torchs, adamw.kind, rate);
+    torchs->step();
+  }
+  size_t next = 0;
+  for (const auto& [name, parameter] : ours) {
+    const bool is_rest = name == "embedding.weight" || parameter.dim() == 1;
+    const at::Tensor want = is_rest ? rest[next++].to(at::kDouble) : values[name];
+    EXPECT_TRUE(at::allclose(parameter.to(at::kDouble), want, 1e-5, 1e-5)) << name;
+  }
+  EXPECT_EQ(optimizer.state().count("second_moment.encoder_0.square.weight"), 0u);
+  EXPECT_EQ(optimizer.state().count("first_moment.encoder_0.square.weight"), 1u);
+}
+
+// Whatever the sizes, singular values end near 1 and the singular vectors stay.
+TEST(MuonUpdates, AreNearlyOrthogonal) {
+  at::manual_seed(4);
+  for (const auto& [rows, columns] :
+       {std::pair{128, 128}, std::pair{128, 256}, std::pair{96, 32}}) {
+    const at::Tensor matrix = at::randn({rows, columns}, at::kDouble) * 1e-3;
+    const auto [u, s, v] = at::linalg_svd(matrix, false);
+    const at::Tensor turned = u.t().matmul(orthogonalized(matrix)).matmul(v.t());
+    const at::Tensor values = turned.diagonal();
+    EXPECT_LT((turned - values.diag()).abs().max().item<double>(), 1e-9);
+    EXPECT_GT(values.median().item<double>(), 0.7);
+    EXPECT_LT(values.max().item<double>(), 1.3);
+  }
+  EXPECT_EQ(orthogonalized(at::zeros({4, 4})).abs().max().item<double>(), 0);
+}
+
+TEST(MuonUpdates, DoNotDependOnThreads) {
+  config::OptimizerConfig config;
+  config.kind = config::OptimizerKind::kMuon;
+  std::vector<at::Tensor> results;
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    at::manual_seed(5);
+    io::Tensors parameters = {{"embedding.weight", at::randn({64, 96}).requires_grad_()}};
+    for (int n = 0; n < 5; ++n) {
+      parameters["encoder_" + std::to_string(n)] = at::randn({64, 96}).requires_grad_();
+    }
+    Optimizer optimizer(parameters, config);
+    for (const auto& [name, parameter] : parameters) {
+      parameter.grad().copy_(at::randn(parameter.sizes()));
+    }
+    optimizer.update(0.01, 1);
+    results.push_back(at::stack(in_order(parameters)));
+  }
+  at::set_num_threads(before);
+  EXPECT_TRUE(at::equal(results[0], results[1]));
+  EXPECT_TRUE(at::equal(results[0], results[2]));
 }
 
 class Updates : public ::testing::TestWithParam<std::pair<config::OptimizerKind, double>> {};
