@@ -74,6 +74,13 @@ void check(const LossCall& call) {
   TORCH_CHECK_VALUE(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                     "linear_cross_entropy: label_smoothing is ", options.label_smoothing,
                     "; a number from 0 to 1 is needed");
+  TORCH_CHECK_VALUE(options.consistency >= 0 && std::isfinite(options.consistency),
+                    "linear_cross_entropy: consistency is ", options.consistency,
+                    "; a finite number of at least 0 is needed");
+  TORCH_CHECK_VALUE(
+      options.consistency == 0 || hidden.sym_size(0) % 2 == 0,
+      "linear_cross_entropy: consistency compares rows 2n and 2n + 1, and hidden has ",
+      hidden.sym_size(0), " rows; an even number is needed");
   TORCH_CHECK_TYPE(!options.bfloat16_products || hidden.scalar_type() != at::kDouble,
                    "linear_cross_entropy: bfloat16_products and hidden is ", hidden.scalar_type(),
                    "; float32, bfloat16 or float16 is needed");
@@ -121,6 +128,7 @@ LossResult forward_of(const LossCall& call, bool differentiate) {
   params.weight = weight.const_data_ptr<C>();
   params.labels = labels.const_data_ptr<int64_t>();
   params.smoothing = options.label_smoothing;
+  params.consistency = options.consistency;
   params.loss = losses.mutable_data_ptr<double>();
   params.nll = params.loss + params.rows;
   if (options.bias.has_value()) {
@@ -160,16 +168,19 @@ LossResult forward_of(const LossCall& call, bool differentiate) {
 
 LossCall call_of(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
                  const OptionalTensor& bias, const OptionalTensor& row_weight, double smoothing,
-                 int64_t ignore_index, bool bfloat16_products) {
-  return {hidden, weight, labels, {bias, row_weight, smoothing, ignore_index, bfloat16_products}};
+                 int64_t ignore_index, bool bfloat16_products, double consistency) {
+  return {hidden,
+          weight,
+          labels,
+          {bias, row_weight, smoothing, ignore_index, bfloat16_products, consistency}};
 }
 
 LossResult forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& labels,
                        const OptionalTensor& bias, const OptionalTensor& row_weight,
                        double smoothing, int64_t ignore_index, bool bfloat16_products,
-                       bool differentiate) {
-  const LossCall call =
-      call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index, bfloat16_products);
+                       double consistency, bool differentiate) {
+  const LossCall call = call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
+                                bfloat16_products, consistency);
   check(call);
   return row_sum_type(hidden) == at::kDouble ? forward_of<double>(call, differentiate)
                                              : forward_of<float>(call, differentiate);
@@ -178,9 +189,9 @@ LossResult forward_cpu(const at::Tensor& hidden, const at::Tensor& weight, const
 LossResult forward_meta(const at::Tensor& hidden, const at::Tensor& weight,
                         const at::Tensor& labels, const OptionalTensor& bias,
                         const OptionalTensor& row_weight, double smoothing, int64_t ignore_index,
-                        bool bfloat16_products, bool differentiate) {
+                        bool bfloat16_products, double consistency, bool differentiate) {
   check(call_of(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
-                bfloat16_products));
+                bfloat16_products, consistency));
   const auto scalar = [&](at::ScalarType type) {
     return at::empty_symint(c10::SymIntArrayRef{}, hidden.options().dtype(type));
   };
@@ -199,7 +210,7 @@ GradientTriple backward_cpu(const at::Tensor& loss_gradient, const at::Tensor& h
 
 using ForwardSignature = LossResult(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                     const OptionalTensor&, const OptionalTensor&, double, int64_t,
-                                    bool, bool);
+                                    bool, double, bool);
 using BackwardSignature = GradientTriple(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                          const at::Tensor&);
 
@@ -217,11 +228,11 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                                const at::Tensor& weight, const OptionalTensor& bias,
                                const at::Tensor& labels, const OptionalTensor& row_weight,
                                double smoothing, int64_t ignore_index, bool bfloat16_products,
-                               bool differentiate) {
+                               double consistency, bool differentiate) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [loss, nll, hidden_gradient, weight_gradient, bias_gradient] =
         forward_op().call(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
-                          bfloat16_products, differentiate);
+                          bfloat16_products, consistency, differentiate);
     ctx->save_for_backward({hidden_gradient, weight_gradient, bias_gradient});
     ctx->saved_data["has_bias"] = bias.has_value();
     ctx->saved_data["differentiate"] = differentiate;
@@ -237,17 +248,19 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const at::Tensor none;
     return {hidden, weight, ctx->saved_data["has_bias"].toBool() ? bias : none,
             none,   none,   none,
-            none,   none,   none};
+            none,   none,   none,
+            none};
   }
 };
 
 LossResult forward_autograd(const at::Tensor& hidden, const at::Tensor& weight,
                             const at::Tensor& labels, const OptionalTensor& bias,
                             const OptionalTensor& row_weight, double smoothing,
-                            int64_t ignore_index, bool bfloat16_products, bool differentiate) {
+                            int64_t ignore_index, bool bfloat16_products, double consistency,
+                            bool differentiate) {
   const variable_list result =
       LinearCrossEntropy::apply(hidden, weight, bias, labels, row_weight, smoothing, ignore_index,
-                                bfloat16_products, differentiate);
+                                bfloat16_products, consistency, differentiate);
   return {result[0], result[1], result[2], result[3], result[4]};
 }
 
@@ -271,17 +284,19 @@ std::tuple<at::Tensor, at::Tensor> loss_and_nll(const at::Tensor& hidden, const 
                                                 const at::Tensor& labels,
                                                 const OptionalTensor& bias,
                                                 const OptionalTensor& row_weight, double smoothing,
-                                                int64_t ignore_index, bool bfloat16_products) {
+                                                int64_t ignore_index, bool bfloat16_products,
+                                                double consistency) {
   const bool differentiate =
       torch::autograd::compute_requires_grad(hidden, weight, bias.value_or(at::Tensor()));
   auto result = forward_op().call(hidden, weight, labels, bias, row_weight, smoothing, ignore_index,
-                                  bfloat16_products, differentiate);
+                                  bfloat16_products, consistency, differentiate);
   return {std::get<0>(result), std::get<1>(result)};
 }
 
 const char* const kArguments =
     "(Tensor hidden, Tensor weight, Tensor labels, *, Tensor? bias=None, Tensor? row_weight=None, "
-    "float label_smoothing=0.0, int ignore_index=-100, bool bfloat16_products=False";
+    "float label_smoothing=0.0, int ignore_index=-100, bool bfloat16_products=False, float "
+    "consistency=0.0";
 
 }  // namespace
 
@@ -319,9 +334,9 @@ TORCH_LIBRARY_IMPL(headwise, Autograd, m) {
 LinearCrossEntropyResult linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                                               const at::Tensor& labels,
                                               const LinearCrossEntropyOptions& options) {
-  auto [loss, nll] =
-      ops::loss_and_nll(hidden, weight, labels, options.bias, options.row_weight,
-                        options.label_smoothing, options.ignore_index, options.bfloat16_products);
+  auto [loss, nll] = ops::loss_and_nll(hidden, weight, labels, options.bias, options.row_weight,
+                                       options.label_smoothing, options.ignore_index,
+                                       options.bfloat16_products, options.consistency);
   return {loss, nll};
 }
 

@@ -18,6 +18,10 @@ struct LinearCrossEntropyOptions {
   /// Factors of the products, exponentials of scores included, are rounded to bfloat16 as in
   /// linear_bfloat16; all sums stay float32. Not for float64.
   bool bfloat16_products = false;
+  /// R-Drop (Liang et al. 2021): rows 2n and 2n + 1 are one position under two dropouts, with
+  /// predictions p and q, and each such pair adds consistency / 2 (KL(p, q) + KL(q, p)) to the
+  /// loss, times the mean of both row weights; nothing where one of them is left out.
+  double consistency = 0.0;
 };
 
 struct LinearCrossEntropyResult {

@@ -22,6 +22,7 @@ def linear_cross_entropy(
     row_weight: Tensor | None = None,
     reduction: Literal["mean", "sum"] = "mean",
     bfloat16_products: bool = False,
+    consistency: float = 0.0,
 ) -> Tensor:
     """`cross_entropy(hidden @ weight.T + bias, labels)`, with the gradients made on the way.
 
@@ -42,6 +43,10 @@ def linear_cross_entropy(
             number without `row_weight`; NaN if none counts, as in torch.
         bfloat16_products: round the factors of the products, exponentials of scores included, to
             bfloat16; sums stay float32. With AVX512_BF16 up to twice as fast. Not for float64.
+        consistency: R-Drop (Liang et al. 2021). Rows 2n and 2n + 1 are one position under two
+            dropouts: hidden (..., 2, E), labels (..., 2). With their predictions p and q a pair
+            adds consistency / 2 (KL(p, q) + KL(q, p)), times the mean of both row weights, to the
+            sum; nothing where one of them is left out.
 
     Returns:
         0-dim float32 (float64 for float64). Differentiable once, in hidden, weight and bias.
@@ -74,6 +79,7 @@ def linear_cross_entropy(
         label_smoothing=label_smoothing,
         ignore_index=ignore_index,
         bfloat16_products=bfloat16_products,
+        consistency=consistency,
     )
     if reduction == "sum":
         return loss

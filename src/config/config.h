@@ -94,6 +94,7 @@ struct TrainConfig {
   int64_t shards = 2;           // parts of a micro-batch that are computed side by side
   Precision precision = Precision::kAuto;  // of the factors of products; the rest is float32
   double label_smoothing = 0.1;
+  double consistency = 0.0;
   double clip_norm = 1.0;                 // 0 = off
   double ema = 0.0;                       // decay of the exponential moving average; 0 = off
   int64_t average_last = 0;               // at the end: mean of the last n checkpoints; 0 = off

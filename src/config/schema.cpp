@@ -156,6 +156,9 @@ Section train_section() {
             "translating stay fp32. auto = bf16 where it is faster on this CPU, which the log says")
       .real("label_smoothing", &T::label_smoothing, fraction(),
             "share of the target that is spread over all pieces; 0 = off")
+      .real("consistency", &T::consistency, at_least(0),
+            "R-Drop: every pair is seen twice with other dropouts, and consistency times the mean "
+            "of both divergences of the predictions joins the two losses; 0 = off")
       .real("clip_norm", &T::clip_norm, at_least(0), "longest gradient of an update; 0 = off")
       .real("ema", &T::ema, fraction(), "decay of the exponential moving average; 0 = off")
       .integer("average_last", &T::average_last, between(0, kMost),

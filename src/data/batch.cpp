@@ -1,6 +1,7 @@
 #include "src/data/batch.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace headwise::data {
 namespace {
@@ -24,6 +25,21 @@ Packed part_of(const Packed& packed, int64_t begin, int64_t end) {
   return part;
 }
 
+template <typename T>
+void repeat(std::vector<T>& values) {
+  const size_t count = values.size();
+  values.resize(2 * count);
+  std::copy_n(values.begin(), count, values.begin() + std::ptrdiff_t(count));
+}
+
+void repeat(Packed& packed) {
+  repeat(packed.tokens);
+  repeat(packed.positions);
+  const int32_t all = packed.starts.back();
+  const size_t sentences = packed.starts.size() - 1;
+  for (size_t i = 1; i <= sentences; ++i) packed.starts.push_back(all + packed.starts[i]);
+}
+
 }  // namespace
 
 std::vector<Batch> split(const Batch& batch, int64_t parts) {
@@ -44,6 +60,15 @@ std::vector<Batch> split(const Batch& batch, int64_t parts) {
     result.push_back(std::move(part));
     begin = end;
   }
+  return result;
+}
+
+Batch twice(const Batch& batch) {
+  Batch result = batch;
+  repeat(result.source);
+  repeat(result.target);
+  repeat(result.labels);
+  repeat(result.lines);
   return result;
 }
 

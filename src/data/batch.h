@@ -28,4 +28,7 @@ struct Batch {
 /// At most `parts` batches of about equally many tokens, none empty: the sentences in their order.
 std::vector<Batch> split(const Batch& batch, int64_t parts);
 
+/// The sentences of a batch, and then all of them again.
+Batch twice(const Batch& batch);
+
 }  // namespace headwise::data

@@ -33,6 +33,11 @@ bool all_finite(const io::Tensors& tensors) {
   });
 }
 
+/// (2 N, …): the rows of both halves in turn.
+at::Tensor side_by_side(const at::Tensor& rows) {
+  return rows.unflatten(0, {2, -1}).transpose(0, 1).flatten(0, 1);
+}
+
 }  // namespace
 
 Trainer::Trainer(RunParts parts, const std::optional<std::filesystem::path>& checkpoint)
@@ -179,19 +184,28 @@ Trainer::ShardResult Trainer::differentiate_shard(model::Transformer& model,
   Laps laps;
   model->train();
   model::DropoutStreams streams(seed);
-  const model::Memory memory = model->encode(evaluate::tensors_of(shard.source), streams);
-  const at::Tensor hidden = model->decode(evaluate::tensors_of(shard.target), memory, streams);
+  const double consistency = config_.train.consistency;
+  const int passes = consistency > 0 ? 2 : 1;
+  const data::Batch seen = passes == 2 ? data::twice(shard) : shard;
+  const model::Memory memory = model->encode(evaluate::tensors_of(seen.source), streams);
+  at::Tensor hidden = model->decode(evaluate::tensors_of(seen.target), memory, streams);
+  at::Tensor targets = evaluate::labels_of(seen);
+  if (passes == 2) {
+    hidden = side_by_side(hidden);
+    targets = side_by_side(targets);
+  }
   StepTimes times;
   times.forward = laps.next();
   const LinearCrossEntropyResult loss =
-      linear_cross_entropy(hidden, model->output_weight(), evaluate::labels_of(shard),
+      linear_cross_entropy(hidden, model->output_weight(), targets,
                            {.label_smoothing = config_.train.label_smoothing,
-                            .bfloat16_products = model->trains_in_bfloat16()});
-  const double smoothed = loss.loss.item<double>();
+                            .bfloat16_products = model->trains_in_bfloat16(),
+                            .consistency = consistency});
+  const double smoothed = loss.loss.item<double>() / passes;
   times.loss = laps.next();
-  if (std::isfinite(smoothed)) (loss.loss / labels).backward();
+  if (std::isfinite(smoothed)) (loss.loss / (labels * passes)).backward();
   times.backward = laps.next();
-  return {smoothed, loss.nll.item<double>(), times};
+  return {smoothed, loss.nll.item<double>() / passes, times};
 }
 
 void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::string& what) {
@@ -270,9 +284,10 @@ void Trainer::note_progress(const io::UpdateSums& sums, double gradient_norm) {
 
 void Trainer::forecast_memory() {
   const data::Batcher::Largest largest = batcher_.largest_batch();
+  const int64_t passes = config_.train.consistency > 0 ? 2 : 1;
   const cost::TrainingMemory needed = cost::training_memory(
       config_, parts_.model->source_vocabulary(), parts_.model->target_vocabulary(),
-      {largest.source_tokens, largest.target_tokens}, at::get_num_threads());
+      {largest.source_tokens * passes, largest.target_tokens * passes}, at::get_num_threads());
   // The weights were there already, and so were the text and the libraries.
   const int64_t forecast = resident_ + needed.total() - needed.weights;
   log::info("memory: about ", mebibytes(forecast), " at the peak: ", mebibytes(resident_),

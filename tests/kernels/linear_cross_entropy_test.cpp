@@ -11,117 +11,18 @@
 
 #include "csrc/kernels/cpu/instruction_set.h"
 #include "tests/kernels/error_rule.h"
+#include "tests/kernels/plain_loss.h"
 #include "tests/kernels/run_plan.h"
 
 namespace headwise::testing {
 namespace {
 
-struct LossCase {
-  int64_t rows, width, classes;
-  bool has_bias, has_weights;
-  double smoothing, spread;  // of the scores, about
-};
-
-/// Everything one run reads and writes, in type C.
-template <typename C>
-struct LossRun {
-  std::vector<C> hidden, weight, bias, row_weight;
-  std::vector<int64_t> labels;
-  std::vector<double> loss, nll;
-  std::vector<C> hidden_gradient, weight_gradient, bias_gradient;
-
-  explicit LossRun(const LossCase& c)
-      : loss(c.rows, -7),
-        nll(c.rows, -7),
-        hidden_gradient(c.rows * c.width, C(-7)),
-        weight_gradient(c.classes * c.width, C(-7)),
-        bias_gradient(c.classes, C(-7)) {
-    Random random{c.rows, c.width, c.classes};
-    const double scale = c.spread / std::sqrt(static_cast<double>(c.width));
-    for (int64_t i = 0; i < c.rows * c.width; ++i) hidden.push_back(C(random.normal()));
-    for (int64_t i = 0; i < c.classes * c.width; ++i) weight.push_back(C(random.normal() * scale));
-    for (int64_t i = 0; i < c.classes; ++i) bias.push_back(C(random.normal()));
-    for (int64_t i = 0; i < c.rows; ++i) {
-      row_weight.push_back(random.chance(10) ? C{0} : C(random.uniform() * 2));
-      labels.push_back(random.chance(10) ? -1 : random.below(c.classes));
-    }
-  }
-
-  kernels::LinearCrossEntropyParams<C> params(const LossCase& c, bool differentiate = true) {
-    kernels::LinearCrossEntropyParams<C> p;
-    p.rows = c.rows;
-    p.width = c.width;
-    p.classes = c.classes;
-    p.hidden = hidden.data();
-    p.weight = weight.data();
-    p.labels = labels.data();
-    p.bias = c.has_bias ? bias.data() : nullptr;
-    p.row_weight = c.has_weights ? row_weight.data() : nullptr;
-    p.smoothing = c.smoothing;
-    p.loss = loss.data();
-    p.nll = nll.data();
-    if (!differentiate) return p;
-    p.hidden_gradient = hidden_gradient.data();
-    p.weight_gradient = weight_gradient.data();
-    p.bias_gradient = c.has_bias ? bias_gradient.data() : nullptr;
-    return p;
-  }
-};
-
-/// The plain formula, all scores of a row at once, computed in `Sum`, on the numbers of a run.
-template <typename Sum, typename C>
-struct PlainLoss {
-  std::vector<double> loss, nll;
-  std::vector<Sum> hidden_gradient, weight_gradient, bias_gradient;
-
-  PlainLoss(const LossCase& c, const LossRun<C>& run)
-      : loss(c.rows),
-        nll(c.rows),
-        hidden_gradient(c.rows * c.width),
-        weight_gradient(c.classes * c.width),
-        bias_gradient(c.classes) {
-    for (int64_t n = 0; n < c.rows; ++n) {
-      const Sum factor = run.labels[n] < 0 ? Sum{0}
-                         : c.has_weights   ? static_cast<Sum>(run.row_weight[n])
-                                           : Sum{1};
-      if (factor != 0) add_row(c, run, n, factor);
-    }
-  }
-
- private:
-  void add_row(const LossCase& c, const LossRun<C>& run, int64_t n, Sum factor) {
-    const C* h = run.hidden.data() + n * c.width;
-    std::vector<Sum> scores(c.classes);
-    for (int64_t v = 0; v < c.classes; ++v) {
-      const C* w = run.weight.data() + v * c.width;
-      for (int64_t i = 0; i < c.width; ++i) scores[v] += Sum(h[i]) * Sum(w[i]);
-      if (c.has_bias) scores[v] += Sum(run.bias[v]);
-    }
-    const Sum top = *std::max_element(scores.begin(), scores.end());
-    Sum total = 0, mean = 0;
-    for (const Sum x : scores) total += std::exp(x - top), mean += x / Sum(c.classes);
-    const Sum log_sum = top + std::log(total), smoothing = static_cast<Sum>(c.smoothing);
-    const Sum own = log_sum - scores[run.labels[n]];
-    nll[n] = static_cast<double>(factor * own);
-    loss[n] = static_cast<double>(factor * ((1 - smoothing) * own + smoothing * (log_sum - mean)));
-    for (int64_t v = 0; v < c.classes; ++v) {
-      Sum d = std::exp(scores[v] - log_sum) - smoothing / Sum(c.classes);
-      if (v == run.labels[n]) d -= 1 - smoothing;
-      d *= factor;
-      bias_gradient[v] += d;
-      for (int64_t i = 0; i < c.width; ++i) {
-        hidden_gradient[n * c.width + i] += d * Sum(run.weight[v * c.width + i]);
-        weight_gradient[v * c.width + i] += d * Sum(h[i]);
-      }
-    }
-  }
-};
-
 template <typename C>
 void check_case(const LossCase& c) {
-  SCOPED_TRACE(::testing::Message() << c.rows << " x " << c.width << " x " << c.classes << ", bias "
-                                    << c.has_bias << ", weights " << c.has_weights << ", smoothing "
-                                    << c.smoothing << ", spread " << c.spread);
+  SCOPED_TRACE(::testing::Message()
+               << c.rows << " x " << c.width << " x " << c.classes << ", bias " << c.has_bias
+               << ", weights " << c.has_weights << ", smoothing " << c.smoothing << ", spread "
+               << c.spread << ", consistency " << c.consistency);
   LossRun<C> run(c);
   run_plan(run.params(c), Order::kShuffled);
   const PlainLoss<long double, C> exact(c, run);
@@ -266,6 +167,23 @@ TEST_P(LinearCrossEntropy, RandomShapes) {
   }
 }
 
+TEST_P(LinearCrossEntropy, PairsOfRowsAreHeldTogether) {
+  Random random{20261201};
+  for (int n = 0; n < 30; ++n) {
+    const LossCase c{2 * (1 + random.below(60)),
+                     16 * (1 + random.below(6)),
+                     1 + random.below(1200),
+                     random.chance(50),
+                     random.chance(50),
+                     random.chance(50) ? 0.1 : 0.0,
+                     random.chance(20) ? 30.0 : 2.0,
+                     0.5 + 4 * random.uniform()};
+    check_case<float>(c);
+    if (n % 3 == 0) check_case<double>(c);
+  }
+  check_case<float>({700, 16, 70, true, true, 0.1, 2, 3});  // two chunks
+}
+
 TEST_P(LinearCrossEntropy, SeveralChunksOfRowsAddUp) {
   check_case<float>({1300, 16, 70, true, true, 0.1, 2});  // chunks of 576
 }
@@ -286,13 +204,14 @@ TEST_P(LinearCrossEntropy, ScoresThatGrowFromTileToTile) {
 }
 
 TEST_P(LinearCrossEntropy, OrderOfItemsAndGradientsChangeNoBit) {
-  const LossCase c{150, 32, 1100, true, true, 0.1, 3};
-  for (const bool bfloat16 : {false, true}) {
+  for (const auto& [consistency, bfloat16] :
+       {std::pair{0.0, false}, {0.0, true}, {2.0, false}, {2.0, true}}) {
+    const LossCase c{150, 32, 1100, true, true, 0.1, 3, consistency};
     LossRun<float> forwards(c), shuffled(c), without(c);
-    const auto params = [&](LossRun<float>& run, bool differentiate = true) {
+    const auto params = [&, pairs = bfloat16](LossRun<float>& run, bool differentiate = true) {
       auto p = run.params(c, differentiate);
-      p.bfloat16 = bfloat16;
-      p.instruction = bfloat16 && kernels::cpu::multiplies_pairs();
+      p.bfloat16 = pairs;
+      p.instruction = pairs && kernels::cpu::multiplies_pairs();
       return p;
     };
     run_plan(params(forwards), Order::kForwards, Rubbish::kZero);
@@ -308,9 +227,10 @@ TEST_P(LinearCrossEntropy, OrderOfItemsAndGradientsChangeNoBit) {
 }
 
 TEST_P(LinearCrossEntropy, ARowLeftOutGivesNothingEvenIfItIsNaN) {
-  const LossCase c{40, 32, 100, false, false, 0.1, 2};
   for (const int64_t row : {7, 8}) {
-    for (const bool bfloat16 : {false, true}) {
+    for (const int kind : {0, 1, 2, 3}) {
+      const bool bfloat16 = kind % 2 == 1;
+      const LossCase c{40, 32, 100, false, false, 0.1, 2, kind < 2 ? 0.0 : 2.0};
       LossRun<float> run(c), clean(c);
       for (auto* r : {&run, &clean}) {
         r->labels[row] = -1;

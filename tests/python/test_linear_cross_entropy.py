@@ -62,6 +62,62 @@ def test_row_weights_and_leading_sizes() -> None:
     torch.testing.assert_close(gradients(ours, [hidden]), gradients(theirs, [hidden]))
 
 
+def divergences(scores: Tensor) -> Tensor:
+    """(N / 2): KL(p, q) + KL(q, p) of rows 2n and 2n + 1."""
+    p, q = scores.log_softmax(-1).view(-1, 2, scores.shape[-1]).unbind(1)
+    return ((p.exp() - q.exp()) * (p - q)).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("width", "classes", "weighted"), [(16, 130, False), (7, 1100, True), (16, 513, True)]
+)
+def test_consistency_equals_torch(width: int, classes: int, weighted: bool) -> None:
+    hidden, weight, bias, labels = inputs(74, width, classes)
+    labels[3] = labels[20] = labels[21] = -100
+    factors = torch.rand(74, dtype=torch.float64) if weighted else torch.ones(74).double()
+    counted = factors * (labels != -100)
+    ours = headwise.linear_cross_entropy(
+        hidden.view(37, 2, width),
+        weight,
+        labels.view(37, 2),
+        bias=bias,
+        label_smoothing=0.1,
+        row_weight=factors.view(37, 2),
+        reduction="sum",
+        consistency=3.0,
+    )
+    scores = F.linear(hidden, weight, bias)
+    each = F.cross_entropy(scores, labels, label_smoothing=0.1, reduction="none")
+    pair = counted.view(37, 2)
+    pair_weight = torch.where(pair.prod(1) > 0, pair.mean(1), 0.0)
+    theirs = (each * factors).sum() + 1.5 * (pair_weight * divergences(scores)).sum()
+    torch.testing.assert_close(ours, theirs)
+    leaves = [hidden, weight, bias]
+    for a, b in zip(gradients(ours, leaves), gradients(theirs, leaves), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("bfloat16_products", [False, True])
+def test_consistency_in_single_precision(bfloat16_products: bool) -> None:
+    hidden, weight, _, labels = inputs(200, 32, 700, torch.bfloat16)  # rounded already
+    hidden, weight = ((x.detach().float() / 2).requires_grad_() for x in (hidden, weight))
+    exact_leaves = [x.detach().double().requires_grad_() for x in (hidden, weight)]
+    ours = headwise.linear_cross_entropy(
+        hidden,
+        weight,
+        labels,
+        label_smoothing=0.1,
+        bfloat16_products=bfloat16_products,
+        consistency=2.0,
+    )
+    scores = F.linear(*exact_leaves)
+    exact = F.cross_entropy(scores, labels, label_smoothing=0.1) + divergences(scores).sum() / 200
+    assert abs(ours.item() - exact.item()) < 1e-6 * exact.item()
+    bound = 2**-8 if bfloat16_products else 2e-6
+    for a, b in zip(gradients(ours, [hidden, weight]), gradients(exact, exact_leaves), strict=True):
+        assert (a.double() - b).abs().max() <= bound * b.abs().max()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_precision(dtype: torch.dtype) -> None:
     """As exact as one rounding of the results: sums are float32 whatever the inputs are."""
@@ -85,16 +141,19 @@ def test_hidden_and_weight_of_different_types() -> None:
     assert (a.dtype, b.dtype) == (torch.bfloat16, torch.float32)
 
 
-def test_gradcheck_and_opcheck() -> None:
-    hidden, weight, bias, labels = inputs(5, 4, 7)
+@pytest.mark.parametrize("consistency", [0.0, 1.5])
+def test_gradcheck_and_opcheck(consistency: float) -> None:
+    hidden, weight, bias, labels = inputs(6, 4, 7)
     labels[1] = -100
 
     def value(h: Tensor, w: Tensor, b: Tensor) -> Tensor:
-        return headwise.linear_cross_entropy(h, w, labels, bias=b, label_smoothing=0.2)
+        return headwise.linear_cross_entropy(
+            h, w, labels, bias=b, label_smoothing=0.2, consistency=consistency
+        )
 
     assert torch.autograd.gradcheck(value, (hidden, weight, bias))
     op = torch.ops.headwise.linear_cross_entropy.default
-    torch.library.opcheck(op, (hidden, weight, labels), {"bias": bias, "label_smoothing": 0.1})
+    torch.library.opcheck(op, (hidden, weight, labels), {"bias": bias, "consistency": consistency})
     forward = torch.ops.headwise.linear_cross_entropy_forward.default
     torch.library.opcheck(forward, (hidden, weight, labels), {"differentiate": True})
 
@@ -116,14 +175,17 @@ def test_compiles_as_one_graph() -> None:
     )
 
 
-def test_threads_change_no_bit() -> None:
+@pytest.mark.parametrize("consistency", [0.0, 1.5])
+def test_threads_change_no_bit(consistency: float) -> None:
     hidden, weight, _, labels = inputs(900, 48, 1300, torch.float32)
     before = torch.get_num_threads()
     results = []
     try:
         for threads in (1, 2, 3, 7):
             torch.set_num_threads(threads)
-            loss = headwise.linear_cross_entropy(hidden, weight, labels, label_smoothing=0.1)
+            loss = headwise.linear_cross_entropy(
+                hidden, weight, labels, label_smoothing=0.1, consistency=consistency
+            )
             results.append([loss.detach(), *gradients(loss, [hidden, weight])])
     finally:
         torch.set_num_threads(before)
@@ -175,6 +237,8 @@ def test_scores_are_never_all_in_memory() -> None:
         ({"rows": 5}, ValueError, "labels need all sizes of hidden but the last"),
         ({"row_weight": torch.ones(2)}, ValueError, "row_weight has sizes"),
         ({"bias": torch.ones(2, dtype=torch.float64)}, ValueError, "bias has sizes"),
+        ({"consistency": -1.0}, ValueError, "consistency is -1; a finite number of at least 0"),
+        ({"consistency": 1.0, "odd": True}, ValueError, "hidden has 3 rows; an even number"),
     ],
 )
 def test_bad_calls(change: dict[str, object], error: type[Exception], message: str) -> None:
@@ -186,6 +250,8 @@ def test_bad_calls(change: dict[str, object], error: type[Exception], message: s
         weight = weight[:, : change.pop("width")]
     if "rows" in change:
         labels = torch.zeros(change.pop("rows"), dtype=torch.int64)
+    if change.pop("odd", False):
+        hidden, labels = hidden[:3], labels[:3]
     weight = weight.to(change.pop("weight_dtype", weight.dtype))
     labels = labels.to(change.pop("labels_dtype", labels.dtype))
     with pytest.raises(error, match=message):

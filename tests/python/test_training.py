@@ -363,15 +363,53 @@ def test_ten_updates_lose_what_plain_torch_loses(norm, tmp_path):
     assert entry["loss"] < 0.9 * run.diary("train")[0]["loss"]
 
 
+# --- R-Drop
+
+
+def test_two_equal_passes_change_nothing(tmp_path):
+    """Without dropout both passes predict the same: only a piece beside a wrong one would show."""
+    runs = []
+    for consistency in (0.0, 5.0):
+        settings = [*FROZEN, "model.dropout=0.0", "train.batch_tokens=600"]
+        run = Training(tmp_path / str(consistency), settings)
+        run.run("train.max_steps=1", "train.log_every=1", f"train.consistency={consistency}")
+        runs.append((gradient(run, 1), run.diary("train")[0]))
+    (one, single), (both, double) = runs
+    assert (both - one).norm() < 1e-6 * one.norm()
+    for key in ("loss", "nll", "target_tokens"):
+        assert double[key] == pytest.approx(single[key], rel=1e-6)
+
+
+def test_two_dropouts_disagree(tmp_path):
+    """The divergence is a part of the loss that grows with its weight."""
+    excess = {}
+    for consistency in (1.0, 2.0):
+        settings = ["model.dropout=0.3", "train.label_smoothing=0.0", "train.log_every=1"]
+        run = Training(tmp_path / str(consistency), settings)
+        run.run("train.max_steps=1", f"train.consistency={consistency}")
+        entry = run.diary("train")[0]
+        excess[consistency] = entry["loss"] - entry["nll"]
+    assert 0 < excess[1.0] == pytest.approx(excess[2.0] / 2, rel=1e-6)
+
+
 # --- threads
 
 
-@pytest.mark.parametrize("shards", [2, 3])
-def test_threads_change_no_bit(shards, tmp_path):
+@pytest.mark.parametrize(
+    ("shards", "setting"),
+    [
+        (2, "train.consistency=0.0"),
+        (3, "train.consistency=0.0"),
+        (2, "train.consistency=2.0"),
+        (2, "optimizer.kind='muon'"),
+    ],
+)
+def test_threads_change_no_bit(shards, setting, tmp_path):
     """Each shard is one thread's work, however many threads there are."""
     hashes = set()
     for threads in (1, 2, 4):
-        run = Training(tmp_path / str(threads), [f"train.shards={shards}", "model.dropout=0.1"])
+        settings = [f"train.shards={shards}", "model.dropout=0.1", setting]
+        run = Training(tmp_path / str(threads), settings)
         run.run(f"train.threads={threads}", "train.max_steps=12")
         hashes.add(sha256((run.folder / "last" / "model.safetensors").read_bytes()).hexdigest())
     assert len(hashes) == 1

@@ -27,6 +27,10 @@ struct LinearCrossEntropyParams {
   const int64_t* labels = nullptr;           // (N); a row whose label is no class is left out
   const C* row_weight = nullptr;             // (N) or null = 1
   double smoothing = 0;                      // spread evenly over all classes
+  /// Not 0: rows 2n and 2n + 1 are one position seen twice, N is even, and each row's loss has
+  /// consistency / 2 times its Kullback-Leibler divergence from its partner, times the mean of
+  /// both row weights; 0 where one of them is left out.
+  double consistency = 0;
   double* loss = nullptr;  // (N) times row weight: (1 - e) nll + e mean over classes of -log p
   double* nll = nullptr;   // (N) times row weight: -log p of the label
   C* hidden_gradient = nullptr;  // (N, E) written; null = no gradients

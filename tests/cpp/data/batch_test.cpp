@@ -32,6 +32,22 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+TEST(Twice, HalvesAreTheBatch) {
+  const Batch batch = batch_of({{3, 4}, {9, 2}, {1, 1}, {5, 5}});
+  const std::vector<Batch> halves = split(twice(batch), 2);
+  ASSERT_EQ(halves.size(), 2u);
+  for (const Batch& half : halves) {
+    EXPECT_EQ(half.source.tokens, batch.source.tokens);
+    EXPECT_EQ(half.source.positions, batch.source.positions);
+    EXPECT_EQ(half.source.starts, batch.source.starts);
+    EXPECT_EQ(half.target.tokens, batch.target.tokens);
+    EXPECT_EQ(half.target.starts, batch.target.starts);
+    EXPECT_EQ(half.labels, batch.labels);
+    EXPECT_EQ(half.lines, batch.lines);
+  }
+  EXPECT_EQ(twice(batch).source.longest, batch.source.longest);
+}
+
 TEST(Split, PartsTogetherAreTheBatch) {
   const Batch batch = batch_of({{3, 4}, {9, 2}, {1, 1}, {5, 5}, {7, 20}, {2, 2}, {6, 1}});
   for (const int64_t parts : {1, 2, 3, 6, 7, 50}) {
