@@ -89,6 +89,18 @@ def _add_translate(commands: argparse._SubParsersAction) -> None:
     add("--json", type=Path, metavar="FILE", help="write everything measured")
 
 
+def _add_quality(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser(
+        "quality", help="BLEU of trained models on Multi30k, and what training them took"
+    )
+    add = command.add_argument
+    add("runs", nargs="+", type=Path, metavar="RUN", help="folder that headwise train wrote")
+    add("--data", type=Path, required=True, metavar="DIR", help="as of scripts/get_multi30k")
+    add("--tests", action="store_true", help="also the test sets; choose on validation")
+    add("--checkpoint", default="best", metavar="NAME", help="of each run; default: best")
+    add("--append", type=Path, metavar="FILE", help="add everything to a file of JSON lines")
+
+
 def main() -> int:
     """Read the command line and run the command."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__.splitlines()[0])
@@ -97,7 +109,12 @@ def main() -> int:
     _add_loss(commands)
     _add_train(commands)
     _add_translate(commands)
+    _add_quality(commands)
     options = parser.parse_args()
+    if options.command == "quality":
+        from bench import quality
+
+        return quality.run(options)
     if options.repeats < 5:
         parser.error(f"--repeats {options.repeats}: at least 5 are needed for a spread")
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # no word about accelerators not found

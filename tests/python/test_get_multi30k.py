@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "get_multi30k"
-LINES = {"train": 29000, "val": 1014, "test_2016_flickr": 1000}
+LINES = {
+    "train": 29000,
+    "val": 1014,
+    "test_2016_flickr": 1000,
+    "test_2017_flickr": 1000,
+    "test_2017_mscoco": 461,
+}
 NAMES = [f"{part}.{language}.gz" for part in LINES for language in ("en", "de")]
 
 
