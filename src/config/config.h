@@ -43,6 +43,7 @@ struct SubwordConfig {
       "nmt_nfkc";  // nmt_nfkc, nmt_nfkc_cf (folds case), nfkc, nfkc_cf, identity
   double character_coverage = 1.0;
   bool byte_fallback = false;
+  double source_dropout = 0, target_dropout = 0;  // BPE-dropout on training text
   std::string model;                       // joint = true: a model to use instead of training one
   std::string source_model, target_model;  // joint = false: likewise
   bool trust_model = false;  // use a given model although the installed SentencePiece is < 0.2.1

@@ -43,6 +43,21 @@ void check_data(const Config& config, Conflicts& out) {
   }
 }
 
+/// A given model says itself what it is; the trainer asks it.
+void check_subword_dropout(const SubwordConfig& subword, Conflicts& out) {
+  const bool trained = subword.joint ? subword.model.empty() : subword.source_model.empty();
+  if (!trained || subword.type == SubwordType::kBpe) return;
+  const std::pair<const char*, double> dropouts[] = {
+      {"subword.source_dropout", subword.source_dropout},
+      {"subword.target_dropout", subword.target_dropout}};
+  for (const auto& [key, dropout] : dropouts) {
+    if (dropout == 0) continue;
+    out.push_back({{key, "subword.type"},
+                   text_of("found ", dropout, " with subword.type = \"unigram\"; needed 0, or ",
+                           "type = \"bpe\", whose merges can be left out")});
+  }
+}
+
 void check_subword(const SubwordConfig& subword, Conflicts& out) {
   if (subword.joint && (!subword.source_model.empty() || !subword.target_model.empty())) {
     const char* key =
@@ -68,6 +83,7 @@ void check_subword(const SubwordConfig& subword, Conflicts& out) {
          text_of("found ", subword.vocabulary, " with byte_fallback = true; needed more than ",
                  kBytesAndSpecials, " (256 bytes and 4 special pieces)")});
   }
+  check_subword_dropout(subword, out);
 }
 
 /// One of the three attentions: its keys and its layers.

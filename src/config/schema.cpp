@@ -45,6 +45,9 @@ Section subword_section() {
       .real("character_coverage", &S::character_coverage, between(0.98, 1),
             "share of the characters that get a piece; the rarest are unknown")
       .flag("byte_fallback", &S::byte_fallback, "unknown characters become byte pieces")
+      .real("source_dropout", &S::source_dropout, fraction(),
+            "BPE-dropout: chance that a merge is left out while training, anew each epoch; 0 = off")
+      .real("target_dropout", &S::target_dropout, fraction(), "the same for the target text")
       .text("model", &S::model, "joint = true: a model to use instead of training one")
       .text("source_model", &S::source_model, "joint = false: likewise, for the source")
       .text("target_model", &S::target_model, "joint = false: likewise, for the target")

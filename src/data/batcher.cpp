@@ -64,49 +64,57 @@ void append(Packed& packed, int64_t first, const Ids& ids, int64_t last) {
   packed.longest = std::max(packed.longest, length);
 }
 
-}  // namespace
-
-Batcher::Batcher(const EncodedCorpus& corpus, const BatcherOptions& options)
-    : corpus_(corpus), options_(options) {
+void require_pairs(const EncodedCorpus& corpus) {
   if (corpus.size() == 0) throw std::invalid_argument("Batcher: the corpus is empty");
   if (corpus.target.size() != corpus.source.size() || corpus.lines.size() != corpus.source.size()) {
     throw std::invalid_argument(text_of("Batcher: ", corpus.source.size(), " sources, ",
                                         corpus.target.size(), " targets and ", corpus.lines.size(),
                                         " line numbers must be equally many"));
   }
+}
+
+}  // namespace
+
+Batcher::Batcher(PairsOfEpoch pairs, const BatcherOptions& options, const DataPosition& start)
+    : pairs_(std::move(pairs)), options_(options) {
   if (options.batch_tokens < 1) {
     throw std::invalid_argument(
         text_of("Batcher: batch_tokens = ", options.batch_tokens, " must be at least 1"));
   }
-  order_epoch();
+  seek(start);
 }
 
+Batcher::Batcher(const EncodedCorpus& corpus, const BatcherOptions& options)
+    : Batcher([&corpus](int64_t) -> const EncodedCorpus& { return corpus; }, options) {}
+
 void Batcher::order_epoch() {
-  Indices pairs(corpus_.size());
+  corpus_ = &pairs_(position_.epoch);
+  require_pairs(*corpus_);
+  Indices pairs(corpus_->size());
   std::iota(pairs.begin(), pairs.end(), 0);
   order_.clear();
   next_batch_ = 0;
   if (!options_.shuffle) {
-    order_ = batches_by_length(corpus_, std::move(pairs), options_.batch_tokens);
+    order_ = batches_by_length(*corpus_, std::move(pairs), options_.batch_tokens);
     return;
   }
   // The epoch's number picks a stream of its own: neighbouring seeds and epochs share no numbers.
   SplitMix64 seeds(options_.seed);
   SplitMix64 random(seeds.next() ^ SplitMix64(static_cast<uint64_t>(position_.epoch)).next());
   shuffle(pairs, random);
-  const int64_t size = corpus_.size(),
+  const int64_t size = corpus_->size(),
                 windows = std::max<int64_t>(1, (size + kWindow / 2) / kWindow);
   for (int64_t window = 0; window < windows; ++window) {
     const auto begin = pairs.begin() + size * window / windows;
     const auto end = pairs.begin() + size * (window + 1) / windows;
-    auto batches = batches_by_length(corpus_, Indices(begin, end), options_.batch_tokens);
+    auto batches = batches_by_length(*corpus_, Indices(begin, end), options_.batch_tokens);
     shuffle(batches, random);
     std::move(batches.begin(), batches.end(), std::back_inserter(order_));
   }
 }
 
 Batch Batcher::next() {
-  Batch batch = pack(corpus_, order_[next_batch_], options_);
+  Batch batch = pack(*corpus_, order_[next_batch_], options_);
   position_.sentence += batch.size();
   if (++next_batch_ == order_.size()) {
     position_ = {position_.epoch + 1, 0};
@@ -136,8 +144,8 @@ Batcher::Largest Batcher::largest_batch() const {
   for (const Indices& batch : order_) {
     int64_t source = 0, target = 0;
     for (const int64_t pair : batch) {
-      source += source_tokens(corpus_, pair);
-      target += labels(corpus_, pair);
+      source += source_tokens(*corpus_, pair);
+      target += labels(*corpus_, pair);
     }
     largest.source_tokens = std::max(largest.source_tokens, source);
     largest.target_tokens = std::max(largest.target_tokens, target);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "src/data/batch.h"
@@ -15,6 +16,10 @@ struct EncodedCorpus {
   std::vector<int64_t> lines;  // 1-based line number of each pair in its file
   int64_t size() const { return static_cast<int64_t>(source.size()); }
 };
+
+/// The pairs of an epoch, counted from 0: in each equally many with the same line numbers. What is
+/// returned holds until the next call.
+using PairsOfEpoch = std::function<const EncodedCorpus&(int64_t epoch)>;
 
 struct BatcherOptions {
   int64_t batch_tokens = 2000;  // labels per batch (pieces + end), at least one pair per batch
@@ -30,9 +35,12 @@ struct DataPosition {
 };
 
 /// Length-aware batches: each epoch is a seeded shuffle of batches made from length-sorted windows
-/// of a seeded shuffle of the pairs. A pure function of (corpus, options, epoch): no hidden state.
+/// of a seeded shuffle of the pairs. A pure function of (pairs, options, epoch): no hidden state.
 class Batcher {
  public:
+  /// Begins where seek(start) goes on; asks for the pairs of no epoch before that.
+  Batcher(PairsOfEpoch pairs, const BatcherOptions& options, const DataPosition& start = {});
+  /// The same pairs in every epoch; `corpus` must outlive the batcher.
   Batcher(const EncodedCorpus& corpus, const BatcherOptions& options);
   /// The next batch; starts the next epoch when this one is used up.
   Batch next();
@@ -52,7 +60,8 @@ class Batcher {
  private:
   void order_epoch();
 
-  const EncodedCorpus& corpus_;
+  PairsOfEpoch pairs_;
+  const EncodedCorpus* corpus_ = nullptr;  // of this epoch
   BatcherOptions options_;
   DataPosition position_;
   std::vector<std::vector<int64_t>> order_;  // pair indices of each batch of this epoch

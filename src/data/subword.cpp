@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <future>
 #include <iterator>
+#include <limits>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -207,6 +210,38 @@ Ids Subword::encode(const std::string& line) const {
   const auto status = processor_->Encode(line, &found);
   if (!status.ok()) throw std::runtime_error(text_of("SentencePiece: ", status.message()));
   return {found.begin(), found.end()};
+}
+
+std::vector<Ids> Subword::sample(const std::vector<std::string>& lines, double dropout,
+                                 uint32_t seed) const {
+  // SentencePiece keeps a generator for each thread, seeded by one number of the process when the
+  // thread first draws, and takes the largest number for "none". So each call needs a thread that
+  // has not drawn yet, and calls go one after another.
+  static std::mutex one_call;
+  const std::lock_guard<std::mutex> lock(one_call);
+  sentencepiece::SetRandomGeneratorSeed(seed % std::numeric_limits<uint32_t>::max());
+  const auto draw = [&] {
+    constexpr int kAllSegmentations = -1;
+    std::vector<Ids> pieces;
+    pieces.reserve(lines.size());
+    std::vector<int> found;
+    for (const std::string& line : lines) {
+      const auto status =
+          processor_->SampleEncode(line, kAllSegmentations, static_cast<float>(dropout), &found);
+      if (!status.ok()) throw std::runtime_error(text_of("SentencePiece: ", status.message()));
+      pieces.emplace_back(found.begin(), found.end());
+    }
+    return pieces;
+  };
+  return std::async(std::launch::async, draw).get();
+}
+
+// SentencePiece tells the kind of a model only by what it can do with text.
+std::string Subword::kind() const {
+  std::vector<std::vector<int>> best;
+  if (processor_->NBestEncode("a", 1, &best).ok()) return "unigram";
+  std::vector<int> found;
+  return processor_->SampleEncode("a", -1, 0, &found).ok() ? "bpe" : "word or char";
 }
 
 std::string Subword::decode(const Ids& ids) const {

@@ -1,6 +1,7 @@
 // SentencePiece behind a small face: text -> ids -> text.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -33,6 +34,12 @@ class Subword {
 
   /// Pieces of one line, without bos or eos. Literal "</s>" in text is text.
   Ids encode(const std::string& line) const;
+  /// Pieces of lines with BPE-dropout (Provilkov et al. 2020): each merge is left out with chance
+  /// `dropout`, in [0, 1). A function of (model, lines, dropout, seed) alone. Needs kind() "bpe".
+  std::vector<Ids> sample(const std::vector<std::string>& lines, double dropout,
+                          uint32_t seed) const;
+  /// "bpe", "unigram", or "word or char".
+  std::string kind() const;
   /// Text of ids; control ids are skipped.
   std::string decode(const Ids& ids) const;
   std::string piece(int32_t id) const;

@@ -69,10 +69,10 @@ io::Machine this_machine() {
           cpu_name(), at::get_num_threads()};
 }
 
-/// Sections whose change would make the stored weights meaningless.
+/// Sections whose change would make the stored weights meaningless, but for their dropouts.
 bool structural(const std::string& key) {
-  return key.starts_with("model.") ? key.find("dropout") == std::string::npos
-                                   : key.starts_with("subword.");
+  return (key.starts_with("model.") || key.starts_with("subword.")) &&
+         key.find("dropout") == std::string::npos;
 }
 
 void compare_settings(const config::Config& before, const config::Config& after) {
@@ -173,7 +173,8 @@ Prepared prepare(const config::Resolved& settings, const std::filesystem::path& 
   const data::LengthLimits limits{config.data.max_length, config.data.max_length_ratio};
   data::Encoded training = data::encode(texts.training, parts.vocabularies, limits);
   log_encoded("training", training);
-  parts.training = std::move(training.corpus);
+  parts.training = data::EpochCorpus(std::move(training.corpus), std::move(texts.training),
+                                     parts.vocabularies, config);
   if (texts.validation.identity.lines > 0) {
     data::Encoded validation = data::encode(texts.validation, parts.vocabularies, limits);
     log_encoded("validation", validation);

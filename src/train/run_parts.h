@@ -7,6 +7,7 @@
 #include "src/config/load.h"
 #include "src/data/batcher.h"
 #include "src/data/corpus.h"
+#include "src/data/epoch_corpus.h"
 #include "src/data/subword.h"
 #include "src/io/run_state.h"
 #include "src/model/transformer.h"
@@ -19,7 +20,8 @@ struct RunParts {
   config::Resolved settings;
   std::filesystem::path folder;
   data::Vocabularies vocabularies;
-  data::EncodedCorpus training, validation;
+  data::EpochCorpus training;
+  data::EncodedCorpus validation;
   data::ParallelText validation_text;
   model::Transformer model{nullptr};
   io::RunState state;

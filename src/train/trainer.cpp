@@ -45,7 +45,9 @@ Trainer::Trainer(RunParts parts, const std::optional<std::filesystem::path>& che
       config_(parts_.settings.config),
       optimizer_(io::parameters_of(*parts_.model), config_.optimizer),
       replicas_(parts_.model, config_.train.shards),
-      batcher_(parts_.training, batching_of(config_.train, parts_.vocabularies)),
+      batcher_(
+          [this](int64_t epoch) -> auto& { return parts_.training.of_epoch(epoch); },
+          batching_of(config_.train, parts_.vocabularies), parts_.state.position),
       diary_(parts_.folder / "metrics.jsonl", parts_.state.step) {
   forecast_memory();
   const io::Tensors parameters = io::parameters_of(*parts_.model);
@@ -54,7 +56,6 @@ Trainer::Trainer(RunParts parts, const std::optional<std::filesystem::path>& che
   }
   if (!checkpoint) return;
   load_checkpoint(*checkpoint, parts_, optimizer_, average_.get());
-  batcher_.seek(parts_.state.position);
   last_saved_ = parts_.state.step;
   restore_links();
 }

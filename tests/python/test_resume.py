@@ -18,6 +18,11 @@ from training import Training, assert_same_result
 
 KILLS = int(os.environ.get("HEADWISE_KILLS", "20"))
 DROPOUT = ["model.dropout=0.1", "model.attention_dropout=0.1", "model.activation_dropout=0.1"]
+SUBWORD_DROPOUT = [
+    "subword.type='bpe'",
+    "subword.source_dropout=0.2",
+    "subword.target_dropout=0.1",
+]
 EVERYTHING = [*DROPOUT, "train.accumulate=3", "train.ema=0.99"]
 
 
@@ -54,6 +59,20 @@ def test_any_cut(tmp_path, cuts):
     whole.run()
     for step in cuts:
         cut.run(f"train.max_steps={step}", resume=step != cuts[0])
+    assert cut.state()["epoch"] < 3
+    cut.run(resume=True)
+    assert_same_result(cut, whole)
+
+
+@pytest.mark.parametrize("cuts", [[1], [77], [40, 41]])
+def test_any_cut_with_subword_dropout(tmp_path, cuts):
+    """The epoch that was cut is encoded again, with the pieces it had."""
+    settings = [*SUBWORD_DROPOUT, "train.max_epochs=3"]
+    whole, cut = (Training(tmp_path / name, settings) for name in ("whole", "cut"))
+    whole.run()
+    for step in cuts:
+        cut.run(f"train.max_steps={step}", resume=step != cuts[0])
+    assert cut.state()["sentence"] > 0
     assert cut.state()["epoch"] < 3
     cut.run(resume=True)
     assert_same_result(cut, whole)
@@ -121,6 +140,17 @@ def test_changes_are_logged_as_old_and_new(stopped):
         assert f"resuming with {change}" in done.err
     # update 30 after a warm-up of 20, with the new rate and not the stored one
     assert stopped.diary("train")[-1]["learning_rate"] == pytest.approx(0.02 * (20 / 30) ** 0.5)
+
+
+def test_subword_dropout_may_change(tmp_path):
+    run = Training(tmp_path / "run", ["subword.type='bpe'", "train.max_steps=20"])
+    run.run()
+    dropouts = ["subword.source_dropout=0.1", "subword.target_dropout=0.2"]
+    done = run.run("train.max_steps=30", *dropouts, resume=True)
+    assert "resuming with subword.source_dropout: 0.0 -> 0.1" in done.err
+    assert "resuming with subword.target_dropout: 0.0 -> 0.2" in done.err
+    done = headwise(*run.arguments("subword.type='unigram'", resume=True))
+    assert "subword.type" in error_of(done, 2)
 
 
 def test_structure_cannot_change(stopped):

@@ -26,6 +26,10 @@ TEST(Relations, Accepted) {
       {"model.output_projection=false", "model.head_width=32"},
       {"subword.joint=false", "model.embeddings=separate", "subword.source_model=a",
        "subword.target_model=b"},
+      {"subword.type=bpe", "subword.source_dropout=0.1", "subword.target_dropout=0.2"},
+      {"subword.model=a", "subword.source_dropout=0.1"},  // the file says what it is
+      {"subword.joint=false", "model.embeddings=separate", "subword.source_model=a",
+       "subword.target_model=b", "subword.target_dropout=0.1"},
       {"schedule.kind=cosine", "schedule.horizon=401"},
       {"schedule.kind=constant", "schedule.warmup=0", "schedule.horizon=1"},
       {"validation.every=0", "data.embedded_valid=0", "validation.bleu=false"},
@@ -78,6 +82,11 @@ TEST(Relations, RefusedWithBothNumbers) {
        "key subword.target_model: found no file"},
       {{"subword.byte_fallback=true", "subword.vocabulary=260"},
        "key subword.vocabulary: found 260 with byte_fallback = true; needed more than 260"},
+      {{"subword.source_dropout=0.1"},
+       "key subword.source_dropout: found 0.1 with subword.type = \"unigram\"; needed 0, or type = "
+       "\"bpe\""},
+      {{"subword.joint=false", "model.embeddings=separate", "subword.target_dropout=0.5"},
+       "key subword.target_dropout: found 0.5 with subword.type = \"unigram\""},
       {{"schedule.kind=linear", "schedule.warmup=50", "schedule.horizon=50"},
        "key schedule.horizon: found 50 with schedule.warmup = 50"},
       {{"schedule.warmup=0"}, "key schedule.warmup: found 0 with schedule.kind = \"inverse_sqrt\""},

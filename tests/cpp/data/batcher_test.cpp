@@ -219,6 +219,61 @@ TEST(Batcher, LargestBatchIsTheMaximumOverTheEpoch) {
   EXPECT_EQ(largest.pairs, seen.pairs);
 }
 
+/// Each epoch has the same pairs in other pieces, as with BPE-dropout.
+class Epochs {
+ public:
+  PairsOfEpoch pairs() {
+    return [this](int64_t epoch) -> const EncodedCorpus& {
+      asked_.push_back(epoch);
+      return current_ = make_corpus(40, 30, 100 + static_cast<uint64_t>(epoch));
+    };
+  }
+  const std::vector<int64_t>& asked() const { return asked_; }
+
+ private:
+  EncodedCorpus current_;
+  std::vector<int64_t> asked_;
+};
+
+TEST(Batcher, EachEpochAsksForItsPairsOnce) {
+  const BatcherOptions options{.batch_tokens = 60, .seed = 2};
+  Epochs epochs;
+  Batcher batcher(epochs.pairs(), options, {2, 0});
+  for (int64_t epoch = 2; epoch < 5; ++epoch) {
+    EXPECT_EQ(epochs.asked().back(), epoch);
+    const EncodedCorpus corpus = make_corpus(40, 30, 100 + static_cast<uint64_t>(epoch));
+    Batcher expected(corpus, options);
+    expected.seek({epoch, 0});
+    EXPECT_EQ(batcher.largest_batch().source_tokens, expected.largest_batch().source_tokens);
+    EXPECT_EQ(batcher.batches_in_epoch(), expected.batches_in_epoch());
+    while (expected.position().epoch == epoch) {
+      const Batch batch = batcher.next(), wanted = expected.next();
+      ASSERT_EQ(batch.lines, wanted.lines);
+      ASSERT_EQ(batch.source.tokens, wanted.source.tokens);
+      ASSERT_EQ(batch.labels, wanted.labels);
+    }
+  }
+  EXPECT_EQ(epochs.asked(), (std::vector<int64_t>{2, 3, 4, 5}));
+}
+
+TEST(Batcher, StartingInTheMiddleGivesTheUninterruptedSequence) {
+  const BatcherOptions options{.batch_tokens = 60, .seed = 2};
+  Epochs epochs;
+  Batcher whole(epochs.pairs(), options);
+  while (whole.position().epoch < 3) {
+    Epochs others;
+    Batcher resumed(others.pairs(), options, whole.position());
+    for (int i = 0; i < 2; ++i) whole.next();
+    resumed.next();
+    const DataPosition position = resumed.position();
+    Epochs again;
+    Batcher twice(again.pairs(), options, position);
+    EXPECT_EQ(twice.next().labels, resumed.next().labels);
+    EXPECT_EQ(twice.position().sentence, whole.position().sentence);
+    EXPECT_EQ(twice.position().epoch, whole.position().epoch);
+  }
+}
+
 TEST(Batcher, ImpossibleArgumentsAreRefused) {
   const EncodedCorpus empty, corpus = make_corpus(3);
   EXPECT_THROW(Batcher(empty, {}), std::invalid_argument);
@@ -226,6 +281,7 @@ TEST(Batcher, ImpossibleArgumentsAreRefused) {
   EncodedCorpus uneven = corpus;
   uneven.target.pop_back();
   EXPECT_THROW(Batcher(uneven, {}), std::invalid_argument);
+  EXPECT_THROW(Batcher(Epochs().pairs(), {}, {-1, 0}), std::invalid_argument);
   Batcher batcher(corpus, {});
   EXPECT_THROW(batcher.seek({-1, 0}), std::invalid_argument);
   EXPECT_THROW(batcher.seek({0, -1}), std::invalid_argument);

@@ -4,7 +4,10 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
+#include <thread>
 #include <unordered_map>
 
 #include "tests/cpp/data/text_fixtures.h"
@@ -279,6 +282,77 @@ TEST(Subword, AnOldLibraryTakesAForeignModelOnlyWhenTrusted) {
     EXPECT_TRUE(contains(error.what(), "subword.trust_model=true"));
     EXPECT_TRUE(contains(error.what(), path.string()));
   }
+}
+
+// --- BPE-dropout
+
+class SubwordSampling : public testing::Test {
+ protected:
+  const Lines lines_ = sentences(300, 3);
+  const Subword model_ = Subword::train({&lines_}, settings(300, config::SubwordType::kBpe));
+};
+
+int64_t pieces_of(const std::vector<Ids>& all) {
+  int64_t count = 0;
+  for (const Ids& ids : all) count += static_cast<int64_t>(ids.size());
+  return count;
+}
+
+TEST_F(SubwordSampling, WithoutDropoutPiecesAreTheUsualOnes) {
+  std::vector<Ids> usual;
+  for (const std::string& line : lines_) usual.push_back(model_.encode(line));
+  EXPECT_EQ(model_.sample(lines_, 0, 1), usual);
+}
+
+TEST_F(SubwordSampling, MoreDropoutGivesMorePiecesOfTheSameText) {
+  int64_t fewest = pieces_of(model_.sample(lines_, 0, 1));
+  for (const double dropout : {0.1, 0.3, 0.6, 0.9}) {
+    const auto sampled = model_.sample(lines_, dropout, 1);
+    for (size_t i = 0; i < lines_.size(); ++i) EXPECT_EQ(model_.decode(sampled[i]), lines_[i]);
+    EXPECT_GT(pieces_of(sampled), fewest * 105 / 100);
+    fewest = pieces_of(sampled);
+  }
+}
+
+// "e" becomes two symbols, word border and letter, with one merge between them.
+TEST_F(SubwordSampling, AMergeIsLeftOutWithTheChanceAskedFor) {
+  ASSERT_EQ(model_.encode("e").size(), 1u);
+  constexpr int64_t kDraws = 20000;
+  const Lines words(kDraws, "e");
+  for (const double dropout : {0.05, 0.1, 0.5, 0.8}) {
+    const auto left_out =
+        static_cast<double>(pieces_of(model_.sample(words, dropout, 7)) - kDraws) / kDraws;
+    EXPECT_NEAR(left_out, dropout, 5 * std::sqrt(dropout * (1 - dropout) / kDraws));
+  }
+}
+
+TEST_F(SubwordSampling, PiecesAreAFunctionOfTheSeedNotOfHistoryOrThreads) {
+  constexpr uint32_t kUnset = std::numeric_limits<uint32_t>::max();  // SentencePiece's "no seed"
+  for (const uint32_t seed : {0u, 1u, 5489u, kUnset - 1, kUnset}) {
+    const auto first = model_.sample(lines_, 0.3, seed);
+    EXPECT_NE(model_.sample(lines_, 0.3, seed + 2), first);
+    EXPECT_EQ(model_.sample(lines_, 0.3, seed), first);
+    EXPECT_EQ(Subword::from_bytes(model_.bytes(), "copy").sample(lines_, 0.3, seed), first);
+    std::vector<std::vector<Ids>> side_by_side(4);
+    std::vector<std::thread> threads;
+    for (auto& result : side_by_side) {
+      threads.emplace_back([&] { result = model_.sample(lines_, 0.3, seed); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& result : side_by_side) EXPECT_EQ(result, first);
+  }
+}
+
+TEST(Subword, KindsAreToldApart) {
+  const auto kind = [](const char* type) {
+    Flags flags = {{"pad_id", "3"}, {"model_type", type}, {"vocab_size", "30"}};
+    if (std::string(type) == "unigram" || std::string(type) == "bpe") flags["vocab_size"] = "120";
+    return Subword::from_bytes(user_model(flags), "m").kind();
+  };
+  EXPECT_EQ(kind("bpe"), "bpe");
+  EXPECT_EQ(kind("unigram"), "unigram");
+  EXPECT_EQ(kind("char"), "word or char");
+  EXPECT_EQ(kind("word"), "word or char");
 }
 
 }  // namespace
