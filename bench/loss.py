@@ -31,12 +31,23 @@ class LossCase:
     classes: int
     smoothing: float
     dtype: str = "float32"
+    products: bool = False  # ours rounds the factors of products to bfloat16, as a trainer may
     bar: float | None = None
     goal: float | None = None
 
 
 CASES = [
     LossCase("3700 x 128 x 10000, smoothing", 3700, 128, 10000, 0.1, bar=2.8, goal=3.5),
+    LossCase(
+        "3700 x 128 x 10000, smoothing, products",
+        3700,
+        128,
+        10000,
+        0.1,
+        products=True,
+        bar=2.8,
+        goal=3.5,
+    ),
     LossCase("3700 x 128 x 10000", 3700, 128, 10000, 0.0),
     LossCase("3700 x 512 x 32000, smoothing", 3700, 512, 32000, 0.1),
     LossCase("900 x 256 x 4000, smoothing", 900, 256, 4000, 0.1),
@@ -68,7 +79,11 @@ def gradients_of(loss: Loss, case: LossCase, seed: int = 1) -> Callable[[], list
 def ours(case: LossCase) -> Loss:
     """The call a user would write."""
     return lambda hidden, weight, labels: headwise.linear_cross_entropy(
-        hidden, weight, labels, label_smoothing=case.smoothing
+        hidden,
+        weight,
+        labels,
+        label_smoothing=case.smoothing,
+        bfloat16_products=case.products,
     )
 
 
@@ -95,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     }
     print("; ".join(f"{name} {value}" for name, value in about.items() if value))
     print(
-        f"\n{'case':38}{'threads':>8}{'eager ms':>10}{'headwise ms':>13}{'ratio':>7}{'spread':>8}"
+        f"\n{'case':41}{'threads':>8}{'eager ms':>10}{'headwise ms':>13}{'ratio':>7}{'spread':>8}"
         f"{'bar':>5}{'goal':>5}  {'verdict':11}{'GFLOP/s':>8}{'eager MiB':>11}{'headwise MiB':>14}"
     )
     rows = [_row(case, threads, options) for case in cases for threads in options.threads]
@@ -108,7 +123,8 @@ def _row(case: LossCase, threads: int, options: argparse.Namespace) -> dict[str,
     torch.set_num_threads(threads)
     baseline, own = (gradients_of(loss(case), case) for loss in (eager, ours))
     difference = _difference(own(), baseline())
-    agree = difference < (1e-4 if case.dtype == "float32" else 2e-2)
+    exact = case.dtype == "float32" and not case.products
+    agree = difference < (1e-4 if exact else 2e-2)
     memory = [peak_of(side, threads).c10 for side in (baseline, own)]
     torch.set_num_threads(threads)
     now = CLOCKS[options.clock]
@@ -116,7 +132,7 @@ def _row(case: LossCase, threads: int, options: argparse.Namespace) -> dict[str,
     verdict = judge(times.ratio, times.spread, case.bar if threads == 1 else None)
     speed = 6 * case.rows * case.width * case.classes / min(times.ours) / 1e9
     print(
-        f"{case.name:38}{threads:8}{min(times.baseline) * 1e3:10.1f}{min(times.ours) * 1e3:13.1f}"
+        f"{case.name:41}{threads:8}{min(times.baseline) * 1e3:10.1f}{min(times.ours) * 1e3:13.1f}"
         f"{times.ratio:7.2f}{times.spread:8.1%}{case.bar or '-':>5}{case.goal or '-':>5}  "
         f"{verdict.value if agree else 'results differ':11}{speed:8.0f}"
         f"{memory[0] / 2**20:11.1f}{memory[1] / 2**20:14.1f}",
