@@ -98,6 +98,7 @@ def _add_quality(commands: argparse._SubParsersAction) -> None:
     add("--data", type=Path, required=True, metavar="DIR", help="as of scripts/get_multi30k")
     add("--tests", action="store_true", help="also the test sets; choose on validation")
     add("--checkpoint", default="best", metavar="NAME", help="of each run; default: best")
+    add("--length-penalty", type=float, metavar="X", help="default: the run's")
     add("--append", type=Path, metavar="FILE", help="add everything to a file of JSON lines")
 
 

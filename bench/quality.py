@@ -73,15 +73,18 @@ def _row(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             (last["source_tokens"] + last["target_tokens"]) / last["seconds"]
         ),
         "checkpoint": state["step"],
+        "length_penalty": options.length_penalty,
         "curve": [
             [entry["step"], round(entry["nll"], 4), round(entry.get("bleu", 0.0), 2)]
             for entry in validations
         ],
         "scores": {},
     }
-    checkpoint = folder / options.checkpoint
+    translate = ["translate", str(folder / options.checkpoint)]
+    if options.length_penalty is not None:
+        translate += ["--length-penalty", str(options.length_penalty)]
     for name, file in {"validation": "val", **(TESTS if options.tests else {})}.items():
-        row["scores"][name] = _scores(checkpoint, options.data / file)
+        row["scores"][name] = _scores(translate, options.data / file)
     return row
 
 
@@ -119,14 +122,14 @@ def _settings(text: str) -> dict[str, str]:
     }
 
 
-def _scores(checkpoint: Path, text: Path) -> dict[str, Any]:
+def _scores(translate: list[str], text: Path) -> dict[str, Any]:
     """BLEU and chrF of the lower-cased and the cased comparison, as `headwise evaluate` says."""
     source, reference = (text.with_name(f"{text.name}.{side}.gz") for side in ("en", "de"))
     for file in (source, reference):
         if not file.exists():
             raise QualityError(f"{file} is missing; scripts/get_multi30k fetches it")
     lines = gzip.decompress(source.read_bytes())
-    translation = _call("translate", str(checkpoint), given=lines)
+    translation = _call(*translate, given=lines)
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         file.write(translation)
         file.flush()
