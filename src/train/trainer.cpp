@@ -8,14 +8,13 @@
 #include <limits>
 #include <utility>
 
-#include "csrc/ops/linear_cross_entropy.h"
 #include "src/config/error.h"
-#include "src/evaluate/batch_tensors.h"
 #include "src/io/average.h"
 #include "src/io/checkpoint_folder.h"
 #include "src/log/log.h"
 #include "src/train/micro_batches.h"
 #include "src/train/schedule.h"
+#include "src/train/shard.h"
 #include "src/train/validation.h"
 
 namespace headwise::train {
@@ -31,11 +30,6 @@ bool all_finite(const io::Tensors& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const auto& item) {
     return at::isfinite(item.second).all().template item<bool>();
   });
-}
-
-/// (2 N, …): the rows of both halves in turn.
-at::Tensor side_by_side(const at::Tensor& rows) {
-  return rows.unflatten(0, {2, -1}).transpose(0, 1).flatten(0, 1);
 }
 
 }  // namespace
@@ -161,7 +155,7 @@ bool Trainer::add_gradients(const data::Batch& batch, int64_t micro_batch, io::U
   const double labels = double(sums.labels);
   const auto differentiate = [&](size_t i) {
     const uint64_t seed = shard_seed(config_.train.seed, micro_batch, int64_t(i));
-    results[i] = differentiate_shard(replicas_[int64_t(i)], shards[i], seed, labels);
+    results[i] = differentiate_shard(replicas_[int64_t(i)], shards[i], seed, labels, config_.train);
   };
   // Also where a batch has fewer sentences than there may be shards: inside of parallel_for each is
   // one thread's work, and its bits do not depend on how many threads there are. With one replica
@@ -177,36 +171,6 @@ bool Trainer::add_gradients(const data::Batch& batch, int64_t micro_batch, io::U
     unreported_times_ += result.times;
   }
   return true;
-}
-
-Trainer::ShardResult Trainer::differentiate_shard(model::Transformer& model,
-                                                  const data::Batch& shard, uint64_t seed,
-                                                  double labels) const {
-  Laps laps;
-  model->train();
-  model::DropoutStreams streams(seed);
-  const double consistency = config_.train.consistency;
-  const int passes = consistency > 0 ? 2 : 1;
-  const data::Batch seen = passes == 2 ? data::twice(shard) : shard;
-  const model::Memory memory = model->encode(evaluate::tensors_of(seen.source), streams);
-  at::Tensor hidden = model->decode(evaluate::tensors_of(seen.target), memory, streams);
-  at::Tensor targets = evaluate::labels_of(seen);
-  if (passes == 2) {
-    hidden = side_by_side(hidden);
-    targets = side_by_side(targets);
-  }
-  StepTimes times;
-  times.forward = laps.next();
-  const LinearCrossEntropyResult loss =
-      linear_cross_entropy(hidden, model->output_weight(), targets,
-                           {.label_smoothing = config_.train.label_smoothing,
-                            .bfloat16_products = model->trains_in_bfloat16(),
-                            .consistency = consistency});
-  const double smoothed = loss.loss.item<double>() / passes;
-  times.loss = laps.next();
-  if (std::isfinite(smoothed)) (loss.loss / (labels * passes)).backward();
-  times.backward = laps.next();
-  return {smoothed, loss.nll.item<double>() / passes, times};
 }
 
 void Trainer::skip_update(const std::vector<data::Batch>& batches, const std::string& what) {

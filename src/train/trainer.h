@@ -35,16 +35,8 @@ class Trainer {
   void update(const SafePoint& safe_point);
   bool accumulate_gradients(const std::vector<data::Batch>& batches, io::UpdateSums& sums,
                             const SafePoint& safe_point);
-  /// Sums over the labels of a shard, and what it took.
-  struct ShardResult {
-    double smoothed = 0, nll = 0;
-    StepTimes times;
-  };
   /// Adds a micro-batch's gradients to those of the replicas. False: a loss is not finite.
   bool add_gradients(const data::Batch& batch, int64_t micro_batch, io::UpdateSums& sums);
-  /// `labels`: of the whole update, what its loss is the mean over.
-  ShardResult differentiate_shard(model::Transformer& model, const data::Batch& shard,
-                                  uint64_t seed, double labels) const;
   void skip_update(const std::vector<data::Batch>& batches, const std::string& what);
   void note_progress(const io::UpdateSums& sums, double gradient_norm);
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
 from program import BINARY, ENVIRONMENT, Done, headwise
 from safetensors.torch import load_file
 
@@ -43,6 +44,11 @@ every = 1000000
 # What differs between equal runs: time.
 TIMING = {"seconds", "tokens_per_second", "validation_seconds"}
 TIMING |= {f"{part}_seconds" for part in ("batches", "forward", "loss", "backward", "update")}
+
+
+# Weights stand still, and the first moment is the gradient that was applied.
+FROZEN = ["schedule.learning_rate=1e-30", "schedule.kind='constant'", "optimizer.beta1=0.0"]
+FROZEN += ["model.dropout=0.0", "train.clip_norm=0.0"]
 
 
 class Training:
@@ -122,3 +128,10 @@ def assert_same_result(actual: Training, expected: Training) -> None:
     for event in ("train", "validation", "non_finite"):
         entries = [list(map(without_timing, run.diary(event))) for run in (actual, expected)]
         assert entries[0] == entries[1], event
+
+
+def gradient(run: Training, step: int) -> torch.Tensor:
+    """The gradient of an update of a frozen run, as one vector."""
+    tensors = run.tensors(step)
+    names = sorted(name for name in tensors if name.startswith("first_moment."))
+    return torch.cat([tensors[name].flatten().double() for name in names])
