@@ -16,6 +16,10 @@ namespace HWY_NAMESPACE {
 
 template <typename F>
 class LossItem {
+ public:
+  LossItem(const LossItem&) = delete;  // its parts refer to each other
+  LossItem& operator=(const LossItem&) = delete;
+
  protected:
   using C = Sum<F>;
   using Layout = LossLayout<C>;
@@ -27,8 +31,6 @@ class LossItem {
         work_(layout_, memory.workspace),
         scratch_(layout_, memory.scratch),
         factors_(in_, layout_, work_, scratch_) {}
-  LossItem(const LossItem&) = delete;
-  LossItem& operator=(const LossItem&) = delete;
 
   static int64_t block_columns() { return LossFactors<F>::block_columns(); }
   static int64_t block_rows(int64_t rows) { return even_share(rows, most_rows(2)); }
