@@ -99,6 +99,7 @@ def _add_quality(commands: argparse._SubParsersAction) -> None:
     add("--tests", action="store_true", help="also the test sets; choose on validation")
     add("--checkpoint", default="best", metavar="NAME", help="of each run; default: best")
     add("--length-penalty", type=float, metavar="X", help="default: the run's")
+    add("--note", default="", metavar="TEXT", help="kept beside each run, as: stopped early")
     add("--append", type=Path, metavar="FILE", help="add everything to a file of JSON lines")
 
 

@@ -60,6 +60,7 @@ def _row(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     checks = sum(entry["validation_seconds"] for entry in validations)
     row = {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        "note": options.note,
         "processor": processor(),
         "threads": state["threads"],
         "precision": state["precision"],

@@ -38,7 +38,7 @@ def test_scores_are_sacrebleus_and_nothing_is_lost(run):
     table = run / "runs.jsonl"
     folders = [run / "seed-1", run / "seed-2"]
     for _ in range(2):
-        done = quality(*folders, "--data", run, "--tests", "--append", table)
+        done = quality(*folders, "--data", run, "--tests", "--append", table, "--note", "N")
         assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in table.read_text("utf-8").splitlines()]
     assert [row["seed"] for row in rows] == [1, 2, 1, 2]
@@ -55,6 +55,7 @@ def test_scores_are_sacrebleus_and_nothing_is_lost(run):
                 assert ("case:lc" in score["signature"]) == lowercase
             means.append(theirs.score)
         assert row["updates"] == 60
+        assert row["note"] == "N"
         assert [point[0] for point in row["curve"]] == [30, 60]
         assert row["settings"]["model.width"] == "16"
         assert "train.max_steps=60" in row["command"]
