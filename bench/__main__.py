@@ -68,7 +68,7 @@ def _add_train(commands: argparse._SubParsersAction) -> None:
     add("config", nargs="?", type=Path, default=ROOT / "configs" / "quickstart.toml")
     add("--set", nargs="+", default=[], metavar="KEY=VALUE", help="as of headwise train")
     add("--threads", type=_thread_counts, default=[1], metavar="N[,N]", help="default: 1")
-    add("--updates", type=int, default=60, metavar="N", help="of one reading")
+    add("--updates", type=int, default=60, metavar="N", help="of one reading, a multiple of 20")
     add("--repeats", type=int, default=5, metavar="N", help="readings a side (at least 5)")
     add("--forms", nargs="+", choices=sorted(FORMS), default=list(FORMS), help="of the peer")
     add("--peer", metavar="PYTHON", help="interpreter whose torch is compared with")
@@ -123,6 +123,8 @@ def main() -> int:
     if options.command in ("train", "translate"):
         from bench import train, translate
 
+        if options.command == "train" and (options.updates < 1 or options.updates % train.WARM_UP):
+            parser.error(f"--updates {options.updates}: a multiple of {train.WARM_UP} is needed")
         return {"train": train, "translate": translate}[options.command].run(options)
     if options.clock == "cpu" and options.threads != [1]:
         parser.error("--clock cpu adds up what all threads take: it needs --threads 1")

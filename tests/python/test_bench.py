@@ -236,16 +236,17 @@ def test_both_sides_of_the_loss_compute_the_same(smoothing):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--repeats", "4"], "at least 5"),
-        (["--clock", "cpu", "--threads", "1,2"], "--threads 1"),
-        (["--threads", "0"], "--threads"),
-        (["--peer", "/bin/true"], "--peer /bin/true: the peer ended"),
-        (["--case", "no such case"], "no case has 'no such case' in its name"),
+        (["attention", "--repeats", "4"], "at least 5"),
+        (["attention", "--clock", "cpu", "--threads", "1,2"], "--threads 1"),
+        (["attention", "--threads", "0"], "--threads"),
+        (["attention", "--peer", "/bin/true"], "--peer /bin/true: the peer ended"),
+        (["attention", "--case", "no such case"], "no case has 'no such case' in its name"),
+        (["train", "--updates", "30"], "--updates 30: a multiple of 20 is needed"),
     ],
 )
 def test_a_wrong_call_is_explained(arguments, complaint):
     run = subprocess.run(
-        [ROOT / "scripts" / "bench", "attention", *arguments],
+        [ROOT / "scripts" / "bench", *arguments],
         capture_output=True,
         text=True,
         check=False,
