@@ -26,8 +26,7 @@ TESTS = {
 }
 # What says where a run lives and how long it may take, not what it learns.
 INCIDENTAL = ("data.root", "train.seed", "train.threads", "checkpoint.", "validation.every")
-
-KEPT = ("score", "signature")
+KEPT = ("score", "signature")  # of what headwise evaluate says
 
 
 class QualityError(Exception):
@@ -53,10 +52,13 @@ def _row(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         text = (folder / "config.toml").read_text("utf-8")
         state = json.loads((folder / options.checkpoint / "state.json").read_text("utf-8"))
         diary = [json.loads(line) for line in (folder / "metrics.jsonl").open(encoding="utf-8")]
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise QualityError(f"{folder} is not the folder of a training run: {error}") from None
+    updates = [entry for entry in diary if entry["event"] == "train"]
+    if not updates:
+        raise QualityError(f"{folder}: its metrics.jsonl tells of no update (train.log_every)")
+    last = max(updates, key=lambda entry: entry["step"])
     validations = [entry for entry in diary if entry["event"] == "validation"]
-    last = max((e for e in diary if e["event"] == "train"), key=lambda entry: entry["step"])
     checks = sum(entry["validation_seconds"] for entry in validations)
     row = {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -111,7 +113,7 @@ def _command(text: str) -> str:
         for key, (value, origin) in origins.items()
         if origin == "--set"
     ]
-    return " ".join(["headwise train", *sorted(files), "--set", *changed])
+    return " ".join(["headwise train", *sorted(files), *(["--set", *changed] if changed else [])])
 
 
 def _settings(text: str) -> dict[str, str]:

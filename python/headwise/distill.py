@@ -7,6 +7,7 @@ import argparse
 import gzip
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def distill(runs: list[Path], output: Path, options: list[str]) -> dict[str, Pat
 def _data_of(run: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads((run / "config.toml").read_text("utf-8"))["data"]
-    except OSError as error:
+    except (OSError, tomllib.TOMLDecodeError) as error:
         raise DistillError(f"{run} is not the folder of a training run: {error}") from None
     if data["kind"] != "files":
         raise DistillError(
@@ -81,9 +82,9 @@ def _read(path: Path) -> bytes:
     """Whole lines: what is joined to it must begin one of its own."""
     try:
         content = path.read_bytes()
-    except OSError as error:
-        raise DistillError(f"{path} cannot be read: {error.strerror}") from None
-    text = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+        text = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise DistillError(f"{path} cannot be read: {error}") from None
     return text if not text or text.endswith(b"\n") else text + b"\n"
 
 

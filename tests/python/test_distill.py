@@ -89,3 +89,16 @@ def test_teachers_of_different_text_are_refused(text, teachers, tmp_path):
     done = distill(teachers[0], copy, "--output", tmp_path / "a")
     assert done.returncode == 1
     assert f"{copy} was not trained on the files of {teachers[0]}" in done.stderr
+
+
+def test_a_damaged_text_is_named(text, teachers, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    config = (teachers[0] / "config.toml").read_text("utf-8")
+    (run / "config.toml").write_text(config.replace("en/text.gz", "en/damaged.gz"), "utf-8")
+    whole = (text / "en" / "text.gz").read_bytes()
+    (text / "en" / "damaged.gz").write_bytes(whole[:-20])
+    done = distill(run, "--output", tmp_path / "a")
+    assert done.returncode == 1
+    assert "damaged.gz cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr
