@@ -22,13 +22,12 @@ ShardResult differentiate_shard(model::Transformer& model, const data::Batch& sh
   Laps laps;
   model->train();
   model::DropoutStreams streams(seed);
-  const double consistency = config.consistency;
-  const int passes = consistency > 0 ? 2 : 1;
-  const data::Batch seen = passes == 2 ? data::twice(shard) : shard;
+  const bool pairs = passes(config) == 2;
+  const data::Batch seen = pairs ? data::twice(shard) : shard;
   const model::Memory memory = model->encode(evaluate::tensors_of(seen.source), streams);
   at::Tensor hidden = model->decode(evaluate::tensors_of(seen.target), memory, streams);
   at::Tensor targets = evaluate::labels_of(seen);
-  if (passes == 2) {
+  if (pairs) {
     hidden = side_by_side(hidden);
     targets = side_by_side(targets);
   }
@@ -38,12 +37,12 @@ ShardResult differentiate_shard(model::Transformer& model, const data::Batch& sh
       linear_cross_entropy(hidden, model->output_weight(), targets,
                            {.label_smoothing = config.label_smoothing,
                             .bfloat16_products = model->trains_in_bfloat16(),
-                            .consistency = consistency});
-  const double smoothed = loss.loss.item<double>() / passes;
+                            .consistency = config.consistency});
+  const double smoothed = loss.loss.item<double>() / passes(config);
   times.loss = laps.next();
-  if (std::isfinite(smoothed)) (loss.loss / (labels * passes)).backward();
+  if (std::isfinite(smoothed)) (loss.loss / (labels * passes(config))).backward();
   times.backward = laps.next();
-  return {smoothed, loss.nll.item<double>() / passes, times};
+  return {smoothed, loss.nll.item<double>() / passes(config), times};
 }
 
 }  // namespace headwise::train

@@ -10,6 +10,9 @@
 
 namespace headwise::train {
 
+/// How often an update computes each pair: twice with R-Drop.
+inline int passes(const config::TrainConfig& config) { return config.consistency > 0 ? 2 : 1; }
+
 /// Sums over the labels of a shard, and what it took. With R-Drop the means of both passes.
 struct ShardResult {
   double smoothed = 0, nll = 0;

@@ -249,10 +249,10 @@ void Trainer::note_progress(const io::UpdateSums& sums, double gradient_norm) {
 
 void Trainer::forecast_memory() {
   const data::Batcher::Largest largest = batcher_.largest_batch();
-  const int64_t passes = config_.train.consistency > 0 ? 2 : 1;
+  const int64_t seen = passes(config_.train);
   const cost::TrainingMemory needed = cost::training_memory(
       config_, parts_.model->source_vocabulary(), parts_.model->target_vocabulary(),
-      {largest.source_tokens * passes, largest.target_tokens * passes}, at::get_num_threads());
+      {largest.source_tokens * seen, largest.target_tokens * seen}, at::get_num_threads());
   // The weights were there already, and so were the text and the libraries.
   const int64_t forecast = resident_ + needed.total() - needed.weights;
   log::info("memory: about ", mebibytes(forecast), " at the peak: ", mebibytes(resident_),
