@@ -97,6 +97,7 @@ def _add_quality(commands: argparse._SubParsersAction) -> None:
     add("runs", nargs="+", type=Path, metavar="RUN", help="folder that headwise train wrote")
     add("--data", type=Path, required=True, metavar="DIR", help="as of scripts/get_multi30k")
     add("--tests", action="store_true", help="also the test sets; choose on validation")
+    add("--ensemble", action="store_true", help="also all runs together, as one model")
     add("--checkpoint", default="best", metavar="NAME", help="of each run; default: best")
     add("--length-penalty", type=float, metavar="X", help="default: the run's")
     add("--note", default="", metavar="TEXT", help="kept beside each run, as: stopped early")

@@ -37,13 +37,14 @@ def run(options: argparse.Namespace) -> int:
     """Returns the exit code: 2 where a run or a text cannot be read."""
     try:
         rows = [_row(folder, options) for folder in options.runs]
+        together = [_together(rows, options)] if options.ensemble else []
     except QualityError as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 2
-    _print(rows, options.tests)
+    _print(rows, together, options.tests)
     if options.append:
         with options.append.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.writelines(json.dumps(row) + "\n" for row in [*rows, *together])
     return 0
 
 
@@ -60,7 +61,7 @@ def _row(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     last = max(updates, key=lambda entry: entry["step"])
     validations = [entry for entry in diary if entry["event"] == "validation"]
     checks = sum(entry["validation_seconds"] for entry in validations)
-    row = {
+    return {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         "note": options.note,
         "processor": processor(),
@@ -81,14 +82,27 @@ def _row(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             [entry["step"], round(entry["nll"], 4), round(entry.get("bleu", 0.0), 2)]
             for entry in validations
         ],
-        "scores": {},
+        "scores": _all_scores([folder], options),
     }
-    translate = ["translate", str(folder / options.checkpoint)]
+
+
+def _together(rows: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """All runs translating as one model; training them took the sum of their times."""
+    kept = ("date", "note", "processor", "length_penalty")
+    return {
+        **{key: rows[0][key] for key in kept},
+        "ensemble": [[row["command"], row["seed"]] for row in rows],
+        "minutes": round(sum(row["minutes"] for row in rows), 1),
+        "scores": _all_scores(options.runs, options),
+    }
+
+
+def _all_scores(runs: list[Path], options: argparse.Namespace) -> dict[str, Any]:
+    translate = ["translate", *(str(folder / options.checkpoint) for folder in runs)]
     if options.length_penalty is not None:
         translate += ["--length-penalty", str(options.length_penalty)]
-    for name, file in {"validation": "val", **(TESTS if options.tests else {})}.items():
-        row["scores"][name] = _scores(translate, options.data / file)
-    return row
+    texts = {"validation": "val", **(TESTS if options.tests else {})}
+    return {name: _scores(translate, options.data / file) for name, file in texts.items()}
 
 
 _LINE = re.compile(r"^(?P<key>\w+) = (?P<value>.*?)  # (?P<origin>[^#\"]*)$")
@@ -155,9 +169,9 @@ def _pair(scores: dict[str, Any]) -> str:
     return f"{lower:.2f} / {cased:.2f}"
 
 
-def _print(rows: list[dict[str, Any]], tests: bool) -> None:
+def _print(rows: list[dict[str, Any]], together: list[dict[str, Any]], tests: bool) -> None:
     names = ["validation", *(TESTS if tests else [])]
-    print("BLEU, lower-cased / cased, of each run; then means over seeds")
+    print("BLEU, lower-cased / cased, of each run, of all together if asked; then means over seeds")
     print(f"{'':>6}{'seed':>6}{'updates':>9}{'epochs':>8}{'minutes':>9}{'tokens/s':>10}", end="")
     print("".join(f"{name:>16}" for name in names))
     groups: dict[str, list[int]] = {}
@@ -168,6 +182,9 @@ def _print(rows: list[dict[str, Any]], tests: bool) -> None:
             f"{row['tokens_per_second']:>10}",
             end="",
         )
+        print("".join(f"{_pair(row['scores'][name]):>16}" for name in names))
+    for row in together:
+        print(f"{'all':>6}{row['minutes']:>32}{'':>10}", end="")
         print("".join(f"{_pair(row['scores'][name]):>16}" for name in names))
     for members in groups.values():
         print(f"\n{', '.join(str(i + 1) for i in members)}: {rows[members[0]]['command']}")

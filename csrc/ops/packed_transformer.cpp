@@ -68,9 +68,10 @@ class DecodingOf : public Decoding {
  public:
   DecodingOf(const Packed<C>& model, const SourceTokens& source, int64_t rows, int64_t capacity);
   void step(const DecodeRows& rows, DecodeChoices& choices) override;
+  at::Tensor probabilities(const DecodeRows& rows) override;
   int64_t position() const override { return params_.position; }
   int64_t bytes() const override {
-    int64_t total = 0;
+    int64_t total = probabilities_.defined() ? int64_t(probabilities_.nbytes()) : 0;
     for (const at::Tensor& tensor : tensors_) total += int64_t(tensor.nbytes());
     return total;
   }
@@ -83,6 +84,7 @@ class DecodingOf : public Decoding {
   void encode(const SourceTokens& source);
   void check(const DecodeRows& rows) const;
   void continue_parents(const DecodeRows& rows);
+  void advance(const DecodeRows& rows);
 
   const Packed<C>& model_;
   const std::shared_ptr<const Positions<C>> positions_;
@@ -92,6 +94,7 @@ class DecodingOf : public Decoding {
   std::vector<C*> cache_;
   std::vector<int32_t> places_, sentences_, old_places_, old_sentences_;
   std::vector<kernels::TokenChoice<C>> chosen_;
+  at::Tensor probabilities_;  // (most rows, padded V), once they are asked for
   kernels::DecodeStepParams<C> params_;
 };
 
@@ -270,18 +273,24 @@ void DecodingOf<C>::continue_parents(const DecodeRows& rows) {
 }
 
 template <typename C>
+void DecodingOf<C>::advance(const DecodeRows& rows) {
+  continue_parents(rows);
+  params_.rows = int64_t(rows.tokens.size());
+  params_.tokens = rows.tokens.data();
+  params_.sentences = sentences_.data();
+  params_.places = places_.data();
+  run_on_threads(params_);
+  ++params_.position;
+}
+
+template <typename C>
 void DecodingOf<C>::step(const DecodeRows& rows, DecodeChoices& choices) {
   check(rows);
-  continue_parents(rows);
   const size_t count = rows.tokens.size();
   const int64_t wanted = std::min(rows.wanted, params_.pieces);
   chosen_.resize(count * size_t(wanted));
   choices.wanted = wanted;
   choices.counts.resize(count);
-  params_.rows = int64_t(count);
-  params_.tokens = rows.tokens.data();
-  params_.sentences = sentences_.data();
-  params_.places = places_.data();
   params_.wanted = wanted;
   params_.forbidden = rows.forbidden.data();
   params_.forbidden_count = int64_t(rows.forbidden.size());
@@ -289,12 +298,24 @@ void DecodingOf<C>::step(const DecodeRows& rows, DecodeChoices& choices) {
   params_.may_end = rows.may_end.data();
   params_.choices = chosen_.data();
   params_.choice_count = choices.counts.data();
-  run_on_threads(params_);
-  ++params_.position;
+  params_.probabilities = nullptr;
+  advance(rows);
   choices.choices.resize(chosen_.size());
   for (size_t i = 0; i < chosen_.size(); ++i) {
     choices.choices[i] = {double(chosen_[i].log_probability), chosen_[i].token};
   }
+}
+
+template <typename C>
+at::Tensor DecodingOf<C>::probabilities(const DecodeRows& rows) {
+  check(rows);
+  const int64_t count = int64_t(rows.tokens.size()), width = params_.output.width;
+  if (!probabilities_.defined()) {
+    probabilities_ = empty_kept({params_.most_rows, width}, {width, 1}, WeightStore<C>::kType);
+  }
+  params_.probabilities = probabilities_.template mutable_data_ptr<C>();
+  advance(rows);
+  return probabilities_.narrow(0, 0, count).narrow(1, 0, params_.pieces);
 }
 
 }  // namespace

@@ -94,8 +94,12 @@ class Decoding {
   /// @throws c10::Error, leaving everything as it was, for rows, tokens, parents or a position that
   ///   do not exist.
   virtual void step(const DecodeRows& rows, DecodeChoices& choices) = 0;
+  /// A step whose result is the probability of every piece, (R, V) in the weights' type; NaN where
+  /// a score is. It lives until the next step. may_end, forbidden, eos and wanted change nothing.
+  /// @throws as step.
+  virtual at::Tensor probabilities(const DecodeRows& rows) = 0;
   virtual int64_t position() const = 0;  // steps made
-  virtual int64_t bytes() const = 0;     // of keys and values
+  virtual int64_t bytes() const = 0;     // of keys, values and probabilities
 };
 
 class PackedTransformer {

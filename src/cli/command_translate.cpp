@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "csrc/ops/ensemble.h"
 #include "src/cli/command.h"
 #include "src/cli/line_reader.h"
 #include "src/cli/output.h"
@@ -18,6 +19,7 @@
 #include "src/evaluate/translator.h"
 #include "src/io/model_io.h"
 #include "src/log/log.h"
+#include "src/model/packed.h"
 
 namespace headwise::cli {
 namespace {
@@ -25,7 +27,8 @@ namespace {
 constexpr int64_t kChunkLines = 2000;  // read, translated and printed together
 
 struct TranslateArguments {
-  std::string model, prefix, long_lines;
+  std::vector<std::string> models;
+  std::string prefix, long_lines;
   int64_t beam = 0, nbest = 1, threads = 0, batch_tokens = 0, stop_after = -1;
   double length_penalty = -1;
   bool scores = false;
@@ -102,11 +105,28 @@ class Printer {
   bool scores_, nbest_;
 };
 
+/// The first model's configuration says how to decode; a line must fit into every model.
+evaluate::Translator translator_of(const TranslateArguments& arguments) {
+  std::vector<std::unique_ptr<PackedTransformer>> models;
+  std::optional<io::LoadedModel> first;
+  evaluate::TranslateOptions options;
+  for (const std::string& path : arguments.models) {
+    io::LoadedModel loaded = io::load_model(path);
+    models.push_back(model::pack(loaded.model));
+    if (!first) {
+      first = std::move(loaded);
+      options = options_of(arguments, first->config);
+    } else {
+      io::require_same_subwords(first->path, loaded.path, "translate with");
+      options.max_length = std::min(options.max_length, loaded.config.data.max_length);
+    }
+  }
+  return {ensemble_of(std::move(models)), first->vocabularies, std::move(options)};
+}
+
 int translate(const TranslateArguments& arguments) {
   if (arguments.threads > 0) at::set_num_threads(int(arguments.threads));
-  io::LoadedModel loaded = io::load_model(arguments.model);
-  evaluate::Translator translator(loaded.model, loaded.vocabularies,
-                                  options_of(arguments, loaded.config));
+  evaluate::Translator translator = translator_of(arguments);
   catch_stop_signals();
   const SafePoint safe_point = stop_signal_safe_point();
   LineReader reader(STDIN_FILENO, safe_point);
@@ -131,7 +151,10 @@ void add_translate(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<TranslateArguments>();
   CLI::App* command = app.add_subcommand(
       "translate", "Translate standard input, a line at a time, to standard output");
-  command->add_option("model", arguments->model, "a run's folder or one of its checkpoints")
+  command
+      ->add_option("models", arguments->models,
+                   "a run's folder or one of its checkpoints; of several, the mean of their "
+                   "probabilities translates")
       ->required();
   command->add_option("--beam", arguments->beam, "hypotheses kept alive; 1 = greedy")
       ->check(CLI::Range(1, 1000));

@@ -14,9 +14,7 @@ constexpr std::vector<Ids> EncodedCorpus::*kTarget = &EncodedCorpus::target;
 
 /// Source and target have numbers of their own, so that the dropout of one leaves the other alone.
 uint32_t sampling_seed(uint64_t run_seed, int64_t epoch, bool target) {
-  constexpr uint64_t kGamma = 0x9E3779B97F4A7C15u;
-  const uint64_t seed = mix64(run_seed * kGamma + static_cast<uint64_t>(epoch));
-  return static_cast<uint32_t>(mix64(seed * kGamma + (target ? 1 : 0)) >> 32);
+  return static_cast<uint32_t>(part_seed(run_seed, static_cast<uint64_t>(epoch), target) >> 32);
 }
 
 /// The lines of the pairs with these line numbers, both in ascending order.

@@ -15,12 +15,20 @@ inline uint64_t mix64(uint64_t z) {
   return z ^ (z >> 31);
 }
 
+/// The odd integer nearest 2^64 over the golden ratio: steps of it visit every word once.
+inline constexpr uint64_t kGoldenGamma = 0x9E3779B97F4A7C15ULL;
+
+/// A seed for the part (major, minor) of what `seed` decides, unlike that of any other part.
+inline uint64_t part_seed(uint64_t seed, uint64_t major, uint64_t minor) {
+  return mix64(mix64(seed * kGoldenGamma + major) * kGoldenGamma + minor);
+}
+
 /// SplitMix64 (Steele, Lea, Flood 2014): a 64-bit counter passed through a bijective mixer.
 class SplitMix64 {
  public:
   explicit SplitMix64(uint64_t seed) : state_(seed) {}
 
-  uint64_t next() { return mix64(state_ += 0x9E3779B97F4A7C15ULL); }
+  uint64_t next() { return mix64(state_ += kGoldenGamma); }
 
   /// Uniform in [0, n), n >= 1. Numbers of the last, incomplete stretch of n are drawn again.
   uint64_t below(uint64_t n) {

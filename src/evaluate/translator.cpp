@@ -47,9 +47,9 @@ void append(TranslatedLine& line, const std::vector<Translation>& part) {
 
 }  // namespace
 
-Translator::Translator(const model::Transformer& model, data::Vocabularies vocabularies,
+Translator::Translator(std::unique_ptr<PackedTransformer> model, data::Vocabularies vocabularies,
                        TranslateOptions options)
-    : model_(model::pack(model)),
+    : model_(std::move(model)),
       vocabularies_(std::move(vocabularies)),
       options_(std::move(options)) {
   if (!options_.prefix.empty()) prefix_ = vocabularies_.target.encode(options_.prefix);

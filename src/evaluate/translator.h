@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "csrc/ops/packed_transformer.h"
 #include "src/config/config.h"
 #include "src/config/interrupt.h"
 #include "src/data/subword.h"
 #include "src/decode/search.h"
-#include "src/model/packed.h"
 
 namespace headwise::evaluate {
 
@@ -35,11 +35,11 @@ struct TranslatedLine {
   int64_t parts = 1;  // > 1: the line was over the limit and was translated in parts
 };
 
-/// Translates with one model, as its weights are at construction. Results do not depend on which
-/// lines share a batch.
+/// Translates with one packed model, or several as one (csrc/ops/ensemble.h). Results do not depend
+/// on which lines share a batch.
 class Translator {
  public:
-  Translator(const model::Transformer& model, data::Vocabularies vocabularies,
+  Translator(std::unique_ptr<PackedTransformer> model, data::Vocabularies vocabularies,
              TranslateOptions options);
 
   /// @param first_line 1-based number of lines[0], for messages.

@@ -9,19 +9,6 @@
 #include "src/io/model_io.h"
 
 namespace headwise::io {
-namespace {
-
-void require_same_subwords(const std::filesystem::path& a, const std::filesystem::path& b) {
-  for (const char* name : {kSourceSubwordFile, kTargetSubwordFile}) {
-    const bool in_a = std::filesystem::exists(a / name), in_b = std::filesystem::exists(b / name);
-    if (in_a != in_b || (in_a && sha256_of_file(a / name) != sha256_of_file(b / name))) {
-      throw UserError("cannot average " + a.string() + " and " + b.string() +
-                      ": their subword models (" + name + ") differ");
-    }
-  }
-}
-
-}  // namespace
 
 void write_average(const std::vector<std::filesystem::path>& checkpoints,
                    const std::filesystem::path& output) {
@@ -29,7 +16,7 @@ void write_average(const std::vector<std::filesystem::path>& checkpoints,
   Tensors sums;
   for (const std::filesystem::path& checkpoint : checkpoints) {
     verify(checkpoint);
-    require_same_subwords(checkpoints.front(), checkpoint);
+    require_same_subwords(checkpoints.front(), checkpoint, "average");
     Tensors values = load_tensors(checkpoint / kModelFile);
     for (auto& [name, value] : values) value = value.to(at::kDouble);
     if (sums.empty()) {

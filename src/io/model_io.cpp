@@ -123,6 +123,17 @@ data::Vocabularies load_vocabularies(const std::filesystem::path& folder) {
   return {source, load(kTargetSubwordFile), false};
 }
 
+void require_same_subwords(const std::filesystem::path& a, const std::filesystem::path& b,
+                           const std::string& verb) {
+  for (const char* name : {kSourceSubwordFile, kTargetSubwordFile}) {
+    const bool in_a = std::filesystem::exists(a / name), in_b = std::filesystem::exists(b / name);
+    if (in_a != in_b || (in_a && sha256_of_file(a / name) != sha256_of_file(b / name))) {
+      throw UserError("cannot " + verb + " " + a.string() + " and " + b.string() +
+                      ": their subword models (" + name + ") differ");
+    }
+  }
+}
+
 LoadedModel load_model(const std::filesystem::path& path) {
   const std::filesystem::path folder = resolve_checkpoint(path);
   verify(folder);

@@ -35,9 +35,7 @@ std::string lines_of(const std::vector<data::Batch>& batches) {
 }
 
 uint64_t shard_seed(int64_t run_seed, int64_t micro_batch, int64_t shard) {
-  constexpr uint64_t kGamma = 0x9E3779B97F4A7C15u;
-  const uint64_t seed = data::mix64(uint64_t(run_seed) * kGamma + uint64_t(micro_batch));
-  return data::mix64(seed * kGamma + uint64_t(shard));
+  return data::part_seed(uint64_t(run_seed), uint64_t(micro_batch), uint64_t(shard));
 }
 
 }  // namespace headwise::train

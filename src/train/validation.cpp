@@ -8,6 +8,7 @@
 #include "src/evaluate/scorer.h"
 #include "src/evaluate/translator.h"
 #include "src/metrics/corpus_scores.h"
+#include "src/model/packed.h"
 #include "src/train/micro_batches.h"
 
 namespace headwise::train {
@@ -30,7 +31,7 @@ ValidationResult validate(model::Transformer& model, const data::Vocabularies& v
     options.decoding.beam = config.validation.beam;
     options.decoding.long_lines = config::LongLines::kSplit;
     options.max_length = config.data.max_length;
-    evaluate::Translator translator(model, vocabularies, options);
+    evaluate::Translator translator(model::pack(model), vocabularies, options);
     std::vector<std::string> outputs;
     for (evaluate::TranslatedLine& line : translator.translate(text.source, safe_point)) {
       outputs.push_back(std::move(line.nbest.front().text));

@@ -191,6 +191,12 @@ class StepRun {
     params.choices = choices_.data();
     params.choice_count = counts_.data();
     run_plan(params, Order::kShuffled);
+    const int64_t width = model_.output.width;
+    probabilities_.assign(rows_.size() * width, kNaN);
+    params.probabilities = probabilities_.data();
+    params.choices = nullptr;
+    params.choice_count = nullptr;
+    run_plan(params, Order::kShuffled);
     for (size_t r = 0; r < rows_.size(); ++r) compare(r, tolerance);
   }
 
@@ -250,10 +256,15 @@ class StepRun {
     rows_ = next;
   }
 
-  /// What was chosen has the log-probability that plain loops find, and nothing better was left.
+  /// What was chosen has the log-probability that plain loops find, and nothing better was left;
+  /// the probabilities of all pieces are theirs too.
   void compare(size_t r, double tolerance) {
     const Row& row = rows_[r];
     const std::vector<Sum> judge = exact().predict(row.tokens, states_[row.sentence]);
+    for (int64_t v = 0; v < c_.shape.pieces; ++v) {
+      const double found = double(probabilities_[r * model_.output.width + v]);
+      EXPECT_NEAR(found, double(std::exp(judge[v])), tolerance) << "row " << r << " piece " << v;
+    }
     std::vector<int32_t> allowed;
     for (int32_t v = 0; v < c_.shape.pieces; ++v) {
       const bool forbidden = std::count(kForbidden.begin(), kForbidden.end(), v) > 0;
@@ -286,6 +297,7 @@ class StepRun {
   std::vector<Row> rows_;
   std::vector<kernels::TokenChoice<C>> choices_;
   std::vector<int64_t> counts_;
+  std::vector<C> probabilities_;
 };
 
 template <typename C>

@@ -28,7 +28,6 @@ from program import (
         (["translate", "m", "--threads", "-1"], "--threads"),
         (["translate", "m", "--length-penalty", "-1"], "--length-penalty"),
         (["translate", "m", "--long-lines", "cut"], "cut"),
-        (["translate", "m", "n"], "n"),
         (["score", "m", "s"], "target"),
         (["average", "m"], "--output"),
         (["train", "c.toml"], "--output"),

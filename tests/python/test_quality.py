@@ -63,6 +63,24 @@ def test_scores_are_sacrebleus_and_nothing_is_lost(run):
     assert f"validation: mean {(means[0] + means[2]) / 2:.2f}, " in done.stdout
 
 
+def test_runs_together_are_one_model(run):
+    table = run / "together.jsonl"
+    folders = [run / "seed-1", run / "seed-2"]
+    done = quality(*folders, "--data", run, "--ensemble", "--append", table)
+    assert done.returncode == 0, done.stderr
+    *alone, both = [json.loads(line) for line in table.read_text("utf-8").splitlines()]
+    assert [seed for _, seed in both["ensemble"]] == [1, 2]
+    assert both["minutes"] == pytest.approx(sum(row["minutes"] for row in alone), abs=0.01)
+    source = gzip.decompress((run / "val.en.gz").read_bytes()).decode()
+    references = gzip.decompress((run / "val.de.gz").read_bytes()).decode().splitlines()
+    models = [str(folder / "best") for folder in folders]
+    translation = headwise("translate", *models, stdin=source).out.splitlines()
+    theirs = sacrebleu.corpus_bleu(translation, [references], lowercase=True)
+    score = both["scores"]["validation"]["lowercase"]["bleu"]["score"]
+    assert score == pytest.approx(theirs.score, abs=1e-9)
+    assert f"{score:.2f} / " in done.stdout.splitlines()[4]
+
+
 def test_what_is_missing_is_named(run, tmp_path):
     for folder, data, complaint in [
         (tmp_path, run, f"{tmp_path} is not the folder of a training run"),

@@ -145,6 +145,9 @@ struct DecodeStepParams {
   // is.
   TokenChoice<C>* choices = nullptr;  // (R, K)
   int64_t* choice_count = nullptr;    // (R)
+  // Of all pieces, instead of choices, if given: rows of output.width numbers. All NaN if a score
+  // of the row is. What is asked of choices is not looked at.
+  C* probabilities = nullptr;  // (R, V)
 };
 
 template <typename C>

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 
+#include "csrc/ops/ensemble.h"
 #include "src/decode/search.h"
 #include "src/evaluate/decoding_step.h"
 #include "src/model/packed.h"
@@ -37,11 +39,12 @@ at::Tensor log_probabilities(model::Transformer& model, const std::vector<int64_
   return model->logits(model->decode(packed({input}), memory)).log_softmax(-1);
 }
 
-/// A step function that keeps histories only and computes everything anew at each step.
+/// A step function that keeps histories only and computes everything anew at each step. Several
+/// models: the mean of their probabilities.
 class Uncached {
  public:
-  Uncached(model::Transformer model, Sentences sources)
-      : model_(std::move(model)), sources_(std::move(sources)) {}
+  Uncached(std::vector<model::Transformer> models, Sentences sources)
+      : models_(std::move(models)), sources_(std::move(sources)) {}
 
   void operator()(const decode::StepRows& rows, decode::StepPicks& picks) {
     Sentences sources, histories;
@@ -54,9 +57,13 @@ class Uncached {
     row_sources_ = sources;
     histories_ = histories;
     const auto target = packed(histories);
-    const at::Tensor hidden = model_->decode(target, model_->encode(packed(sources)));
     const at::Tensor last = target.starts.slice(0, 1) - 1;
-    pick(model_->logits(hidden.index_select(0, last)).log_softmax(-1), rows, picks);
+    std::vector<at::Tensor> log_p;
+    for (model::Transformer& model : models_) {
+      const at::Tensor hidden = model->decode(target, model->encode(packed(sources)));
+      log_p.push_back(model->logits(hidden.index_select(0, last)).log_softmax(-1));
+    }
+    pick(at::stack(log_p).logsumexp(0) - std::log(double(models_.size())), rows, picks);
   }
 
  private:
@@ -78,21 +85,23 @@ class Uncached {
     }
   }
 
-  model::Transformer model_;
+  std::vector<model::Transformer> models_;
   Sentences sources_;
   Sentences row_sources_, histories_;  // of the rows of the last step
 };
 
 using Results = std::vector<std::vector<decode::Hypothesis>>;
 
-Results search_cached(model::Transformer& model, const Sentences& sources,
+Results search_cached(const std::vector<model::Transformer>& models, const Sentences& sources,
                       const std::vector<decode::SearchRequest>& requests,
                       const decode::SearchOptions& options) {
   int64_t capacity = 1;
   for (const auto& request : requests) {
     capacity = std::max(capacity, request.max_length + int64_t(request.prefix.size()));
   }
-  const auto fused = model::pack(model);
+  std::vector<std::unique_ptr<PackedTransformer>> packs;
+  for (const model::Transformer& model : models) packs.push_back(model::pack(model));
+  const auto fused = ensemble_of(std::move(packs));
   const auto decoding =
       fused->start(joined(sources), int64_t(sources.size()) * options.beam, capacity);
   return decode::search(step_of(*decoding, *fused, int32_t(kEos)), requests, options);
@@ -135,17 +144,66 @@ TEST(CachedSearch, EqualsASearchThatComputesEverythingAnew) {
     model::Transformer model = double_model(configs[c]);
     for (const int64_t beam : {1, 3, 5}) {
       const auto expected =
-          decode::search(Uncached(model, sources()), requests(), options_of(beam));
-      expect_equal(search_cached(model, sources(), requests(), options_of(beam)), expected);
+          decode::search(Uncached({model}, sources()), requests(), options_of(beam));
+      expect_equal(search_cached({model}, sources(), requests(), options_of(beam)), expected);
     }
   }
+}
+
+/// Unlike sizes, kinds and weights, one vocabulary.
+std::vector<model::Transformer> unlike_models() {
+  config::ModelConfig other = small_config();
+  other.width *= 2;
+  other.norm = config::NormPlacement::kPost;
+  other.positions = config::Positions::kRotary;
+  std::vector<model::Transformer> models = {double_model(small_config()), double_model(other),
+                                            double_model(small_config())};
+  at::manual_seed(99);
+  for (const at::Tensor& weight : models.back()->parameters()) weight.normal_(0, 0.3);
+  return models;
+}
+
+TEST(CachedSearch, SeveralModelsTranslateByTheMeanOfTheirProbabilities) {
+  at::NoGradGuard no_grad;
+  std::vector<model::Transformer> models = unlike_models();
+  for (const int64_t beam : {1, 4}) {
+    const decode::SearchOptions options = options_of(beam);
+    const auto expected = decode::search(Uncached(models, sources()), requests(), options);
+    expect_equal(search_cached(models, sources(), requests(), options), expected);
+    const auto first = search_cached({models[0]}, sources(), requests(), options);
+    EXPECT_GT(std::abs(first[0][0].score - expected[0][0].score), 1e-3) << "one model alone";
+  }
+}
+
+TEST(CachedSearch, AModelAndItselfAreThatModel) {
+  at::NoGradGuard no_grad;
+  model::Transformer model = double_model(small_config());
+  const auto expected = search_cached({model}, sources(), requests(), options_of(4));
+  expect_equal(search_cached({model, model, model}, sources(), requests(), options_of(4)),
+               expected);
+}
+
+TEST(CachedSearch, WhatCannotTranslateTogetherIsRefused) {
+  std::vector<std::unique_ptr<PackedTransformer>> none, unlike;
+  EXPECT_THROW(ensemble_of(std::move(none)), c10::Error);
+  unlike.push_back(model::pack(double_model(small_config(), 11)));
+  unlike.push_back(model::pack(double_model(small_config(), 12)));
+  EXPECT_THROW(ensemble_of(std::move(unlike)), c10::Error);
+}
+
+TEST(CachedSearch, AMemberWithoutNumbersIsNeverHeard) {
+  at::NoGradGuard no_grad;
+  std::vector<model::Transformer> models = unlike_models();
+  models[0]->named_parameters()["decoder_norm.bias"].fill_(
+      std::numeric_limits<double>::quiet_NaN());
+  EXPECT_THROW(search_cached(models, sources(), requests(), options_of(2)), std::runtime_error);
 }
 
 TEST(CachedSearch, SumsAreThoseOfTheWholeOutputScoredAtOnce) {
   at::NoGradGuard no_grad;
   model::Transformer model = double_model(small_config());
   const auto wanted = requests();
-  const auto found = search_cached(model, sources(), wanted, options_of(4));
+  const auto found = search_cached({model}, sources(), wanted, options_of(4));
   for (size_t i = 0; i < found.size(); ++i) {
     for (const decode::Hypothesis& hypothesis : found[i]) {
       std::vector<int64_t> input = {kBos};
@@ -173,10 +231,10 @@ TEST(CachedSearch, TheOtherSentencesOfABatchChangeNothing) {
   std::vector<decode::SearchRequest> wanted = requests();
   many.push_back(std::vector<int64_t>(100, 6));  // a long neighbour
   wanted.push_back({40, {}});
-  const auto together = search_cached(model, many, wanted, options_of(3));
+  const auto together = search_cached({model}, many, wanted, options_of(3));
   for (size_t i = 0; i < many.size(); ++i) {
     SCOPED_TRACE(i);
-    expect_equal({together[i]}, search_cached(model, {many[i]}, {wanted[i]}, options_of(3)));
+    expect_equal({together[i]}, search_cached({model}, {many[i]}, {wanted[i]}, options_of(3)));
   }
 }
 
@@ -227,9 +285,9 @@ TEST(CachedSearch, ABeamThatIsNeverFullFindsTheBestOfAllOutputs) {
     decode::SearchOptions options = options_of(kWidth);
     options.forbidden = {0, kBos};
     options.length_penalty = penalty;
-    expect_equal(search_cached(model, {source}, {{kLength, {}}}, options), {expected});
+    expect_equal(search_cached({model}, {source}, {{kLength, {}}}, options), {expected});
     options.nbest = 1;
-    expect_equal(search_cached(model, {source}, {{kLength, {}}}, options), {{expected[0]}});
+    expect_equal(search_cached({model}, {source}, {{kLength, {}}}, options), {{expected[0]}});
   }
 }
 

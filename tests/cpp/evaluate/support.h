@@ -13,6 +13,7 @@
 #include "src/config/config.h"
 #include "src/data/subword.h"
 #include "src/evaluate/translator.h"
+#include "src/model/packed.h"
 #include "src/model/transformer.h"
 #include "tests/cpp/model/support.h"
 
@@ -94,7 +95,7 @@ inline void never_stop() {}
 inline std::vector<TranslatedLine> translate(model::Transformer& model,
                                              const TranslateOptions& options,
                                              const std::vector<std::string>& lines) {
-  return Translator(model, vocabularies(), options).translate(lines, never_stop);
+  return Translator(model::pack(model), vocabularies(), options).translate(lines, never_stop);
 }
 
 }  // namespace headwise::evaluate::testing

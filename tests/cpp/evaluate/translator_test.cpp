@@ -94,7 +94,7 @@ TEST(Translator, BlankForAReaderIsBlankForAModelWithoutNormalisation) {
   ASSERT_FALSE(subword.encode("\u3000").empty());
   at::manual_seed(1);
   model::Transformer model(model::testing::small_config(), subword.size(), subword.size());
-  Translator translator(model, {subword, subword, true}, translate_options(1));
+  Translator translator(model::pack(model), {subword, subword, true}, translate_options(1));
   EXPECT_EQ(translator.translate({"\u3000"}, testing::never_stop)[0].nbest[0].text, "");
 }
 
@@ -193,7 +193,7 @@ TEST(Translator, ALongLineIsRefusedByNumber) {
   model::Transformer model = random_model(model::testing::small_config());
   TranslateOptions options = options_for_long_lines();
   options.decoding.long_lines = config::LongLines::kRefuse;
-  Translator translator(model, vocabularies(), options);
+  Translator translator(model::pack(model), vocabularies(), options);
   const std::vector<std::string> lines = {sentence(2, 1), "", sentence(30, 4)};
   try {
     translator.translate(lines, testing::never_stop, 2001);
@@ -208,7 +208,7 @@ TEST(Translator, ALongLineIsRefusedByNumber) {
 
 TEST(Translator, AStopComesThroughWithinAStep) {
   model::Transformer model = random_model(model::testing::small_config());
-  Translator translator(model, vocabularies(), translate_options(2));
+  Translator translator(model::pack(model), vocabularies(), translate_options(2));
   int calls = 0;
   const auto stop = [&] {
     if (++calls == 3) throw Interrupted{2};

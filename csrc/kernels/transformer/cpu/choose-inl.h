@@ -40,6 +40,17 @@ void add_exponentials(const C* scores, int64_t count, RowChoices<C>& row) {
   row.largest = now;
 }
 
+// Scores become probabilities; `row` has seen all of them.
+template <typename C>
+void make_probabilities(C* scores, int64_t count, const RowChoices<C>& row) {
+  const Tag<C> d;
+  const Vec<C> largest = hn::Set(d, row.largest), share = hn::Set(d, C{1} / row.sum);
+  for (int64_t i = 0; i < count; i += lanes<C>()) {
+    const Vec<C> power = exp_score(hn::Sub(hn::LoadU(d, scores + i), largest));
+    hn::StoreU(hn::Mul(power, share), d, scores + i);
+  }
+}
+
 // A score that at least `wanted` scores reach, or -inf: the largest of each lane are as many scores
 // as there are lanes.
 template <typename C>

@@ -102,15 +102,12 @@ class StepOutput {
         choices_(scratch.choices) {}
 
   void run(const Rows<C>& hidden) const {
+    if (in_.probabilities != nullptr) return fill(hidden);
     for (int64_t r = 0; r < rows_; ++r) {
       choices_[r] = {in_.choices + (first_ + r) * in_.wanted};
     }
-    const PackedMatrix<C>& m = in_.output;
-    for (int64_t column = 0; column < m.width; column += Layout::kChunk) {
-      const int64_t width = std::min(Layout::kChunk, m.width - column);
-      multiply(rows_, {hidden[first_], hidden.stride},
-               PackedMatrix<C>{m.panels + column * m.depth, m.depth, width}, scores_,
-               Store::kWrite);
+    for (int64_t column = 0; column < in_.output.width; column += Layout::kChunk) {
+      const int64_t width = score(hidden, column, scores_);
       for (int64_t r = 0; r < rows_; ++r) look(r, column, width);
     }
     for (int64_t r = 0; r < rows_; ++r) {
@@ -125,20 +122,42 @@ class StepOutput {
   }
 
  private:
-  void look(int64_t r, int64_t column, int64_t width) const {
-    constexpr C kNever = -std::numeric_limits<C>::infinity();
-    C* scores = scores_[r];
+  void fill(const Rows<C>& hidden) const {
+    const int64_t all = in_.output.width;
+    const Rows<C> rows{in_.probabilities + first_ * all, all};
+    for (int64_t column = 0; column < all; column += Layout::kChunk) {
+      score(hidden, column, {rows.data + column, all});
+    }
+    for (int64_t r = 0; r < rows_; ++r) {
+      RowChoices<C>& row = choices_[r] = {};
+      add_exponentials(rows[r], all, row);
+      make_probabilities(rows[r], all, row);
+    }
+  }
+
+  // A chunk of scores of all rows; what is no piece scores -inf. How wide the chunk is.
+  int64_t score(const Rows<C>& hidden, int64_t column, const Rows<C>& to) const {
+    const PackedMatrix<C>& m = in_.output;
+    const int64_t width = std::min(Layout::kChunk, m.width - column);
+    multiply(rows_, {hidden[first_], hidden.stride},
+             PackedMatrix<C>{m.panels + column * m.depth, m.depth, width}, to, Store::kWrite);
     const int64_t pieces = std::min(width, in_.pieces - column);
-    std::fill(scores + pieces, scores + width, kNever);
+    for (int64_t r = 0; r < rows_; ++r) std::fill(to[r] + pieces, to[r] + width, kNever);
+    return width;
+  }
+
+  void look(int64_t r, int64_t column, int64_t width) const {
+    C* scores = scores_[r];
     add_exponentials(scores, width, choices_[r]);
     const auto hide = [&](int64_t token) {
-      if (token >= column && token < column + pieces) scores[token - column] = kNever;
+      if (token >= column && token < column + width) scores[token - column] = kNever;
     };
     for (int64_t i = 0; i < in_.forbidden_count; ++i) hide(in_.forbidden[i]);
     if (!in_.may_end[first_ + r]) hide(in_.eos);
     choose(scores, column, width, in_.wanted, choices_[r]);
   }
 
+  static constexpr C kNever = -std::numeric_limits<C>::infinity();
   const DecodeStepParams<C>& in_;
   const int64_t first_, rows_;
   const Rows<C> scores_;
