@@ -23,7 +23,9 @@ class DistillError(Exception):
     """What stops the work, for a user to read."""
 
 
-def distill(runs: list[Path], output: Path, options: list[str]) -> dict[str, Path]:
+def distill(
+    runs: list[Path], output: Path, options: list[str], *, ensemble: bool = False
+) -> dict[str, Path]:
     """Translate the training text of runs, each with its own model, and join it to the original.
 
     Args:
@@ -31,10 +33,11 @@ def distill(runs: list[Path], output: Path, options: list[str]) -> dict[str, Pat
         output: folder to make; files get the names they have below data.root, and must not be
             there already.
         options: further arguments of `headwise translate`.
+        ensemble: all runs translate once, as one model, instead of each by itself.
 
     Returns:
         What was written, by its key in [data]: the training source once for the original and once
-        for each run, the targets beside it, and copies of the validation text.
+        for each translation, the targets beside it, and copies of the validation text.
 
     Raises:
         DistillError: a folder is no run, the runs' texts differ, a file is missing or there
@@ -57,8 +60,9 @@ def distill(runs: list[Path], output: Path, options: list[str]) -> dict[str, Pat
         if path.exists():
             raise DistillError(f"{path} is there already; choose another --output")
     source = texts["train_source"]
-    translations = [_translate(run, source, options) for run in runs]
-    texts["train_source"] = source * (1 + len(runs))
+    teachers = [runs] if ensemble else [[run] for run in runs]
+    translations = [_translate(teacher, source, options) for teacher in teachers]
+    texts["train_source"] = source * (1 + len(teachers))
     texts["train_target"] = b"".join([texts["train_target"], *translations])
     for key, path in names.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,12 +92,15 @@ def _read(path: Path) -> bytes:
     return text if not text or text.endswith(b"\n") else text + b"\n"
 
 
-def _translate(run: Path, source: bytes, options: list[str]) -> bytes:
+def _translate(teacher: list[Path], source: bytes, options: list[str]) -> bytes:
     program = str(Path(sys.executable).parent / "headwise")
-    command = [program, "translate", str(run), *options]
+    names = [str(run) for run in teacher]
+    command = [program, "translate", *names, *options]
     done = subprocess.run(command, input=source, stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
-        raise DistillError(f"headwise translate {run} failed; what it says stands above")
+        raise DistillError(
+            f"headwise translate {' '.join(names)} failed; what it says stands above"
+        )
     return done.stdout
 
 
@@ -101,12 +108,13 @@ def main() -> int:
     """Read the command line and run the command."""
     parser = argparse.ArgumentParser(
         prog="python -m headwise.distill",
-        description="Write training text for a student: the original, and each RUN's translation "
-        "of its source.",
+        description="Write training text for a student: the original, and translations of its "
+        "source by each RUN, or by all as one.",
     )
     add = parser.add_argument
     add("runs", nargs="+", type=Path, metavar="RUN", help="a teacher's folder")
     add("--output", type=Path, required=True, metavar="DIR", help="folder to make")
+    add("--ensemble", action="store_true", help="one translation by all RUNs as one model")
     for name in TRANSLATE_OPTIONS:
         add(f"--{name}", metavar="X", help="as of headwise translate")
     options = parser.parse_args()
@@ -116,7 +124,7 @@ def main() -> int:
         value = given[name.replace("-", "_")]
         others += [] if value is None else [f"--{name}", value]
     try:
-        written = distill(options.runs, options.output, others)
+        written = distill(options.runs, options.output, others, ensemble=options.ensemble)
     except DistillError as error:
         print(f"headwise.distill: error: {error}", file=sys.stderr)
         return 1

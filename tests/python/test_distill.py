@@ -63,6 +63,17 @@ def test_the_original_then_what_each_teacher_says(text, teachers, tmp_path):
     assert f"training: {sum(map(bool, targets))} pairs" in student.err
 
 
+def test_teachers_translate_as_one_if_asked(text, teachers, tmp_path):
+    done = distill(*teachers, "--output", tmp_path, "--ensemble", "--beam", "2")
+    assert done.returncode == 0, done.stderr
+    sources, targets = zip(*embedded_pairs("train", PAIRS), strict=True)
+    written = gzip.decompress((tmp_path / "en" / "text.gz").read_bytes()).decode().splitlines()
+    assert written == 2 * list(sources)
+    stdin = "".join(f"{line}\n" for line in sources)
+    own = headwise("translate", *teachers, "--beam", "2", stdin=stdin).rows()
+    assert (tmp_path / "ko" / "text").read_text("utf-8").splitlines() == [*targets, *own]
+
+
 def test_bad_calls_lose_nothing(text, teachers, tmp_path):
     other = Training(tmp_path / "embedded", ["train.max_steps=1"])
     other.run()
