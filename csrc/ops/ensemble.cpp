@@ -15,14 +15,14 @@ namespace {
 using kernels::TokenChoice;
 using kernels::cpu::RowChoices;
 
-/// The best of each row of probabilities (R, V), as DecodeChoices has them.
+/// The best of each row of float64 probabilities (R, V), as DecodeChoices has them.
 class Chooser {
  public:
   Chooser(const DecodeRows& rows, const at::Tensor& probabilities)
       : rows_(rows),
         pieces_(probabilities.size(1)),
         wanted_(std::min(rows.wanted, pieces_)),
-        probabilities_(probabilities.to(at::kDouble).contiguous()) {}
+        probabilities_(probabilities.contiguous()) {}
 
   void fill(DecodeChoices& choices) const {
     const int64_t count = probabilities_.size(0);

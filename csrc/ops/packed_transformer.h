@@ -94,7 +94,7 @@ class Decoding {
   /// @throws c10::Error, leaving everything as it was, for rows, tokens, parents or a position that
   ///   do not exist.
   virtual void step(const DecodeRows& rows, DecodeChoices& choices) = 0;
-  /// A step whose result is the probability of every piece, (R, V) in the weights' type; NaN where
+  /// A step whose result is the probability of every piece, (R, V) of float32 or float64; NaN where
   /// a score is. It lives until the next step. may_end, forbidden, eos and wanted change nothing.
   /// @throws as step.
   virtual at::Tensor probabilities(const DecodeRows& rows) = 0;

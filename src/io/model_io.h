@@ -32,9 +32,8 @@ void copy_into(const Tensors& targets, const Tensors& values, const std::string&
 void save_vocabularies(const std::filesystem::path& folder, const data::Vocabularies& vocabularies);
 data::Vocabularies load_vocabularies(const std::filesystem::path& folder);
 
-/// @throws UserError "cannot `verb` a and b: ..." unless the subword models of two checkpoints are
-/// the
-///   same, byte by byte.
+/// Two checkpoints must have the same subword models, byte by byte.
+/// @throws UserError "cannot `verb` a and b: ..." where they differ.
 void require_same_subwords(const std::filesystem::path& a, const std::filesystem::path& b,
                            const std::string& verb);
 
