@@ -158,6 +158,8 @@ void require_piece(const sentencepiece::SentencePieceProcessor& processor, int32
 
 }  // namespace
 
+std::string subword_library() { return "SentencePiece " HEADWISE_SENTENCEPIECE_VERSION; }
+
 Subword Subword::from_bytes(const std::string& bytes, const std::string& name) {
   auto processor = std::make_shared<sentencepiece::SentencePieceProcessor>();
   const auto status = processor->LoadFromSerializedProto(bytes);
@@ -175,8 +177,7 @@ Subword Subword::from_bytes(const std::string& bytes, const std::string& name) {
 
 Subword Subword::from_file(const std::filesystem::path& path, bool trusted) {
   if (!trusted && !library_checks_models()) {
-    throw UserError(text_of(path.string(), ": this build uses SentencePiece ",
-                            HEADWISE_SENTENCEPIECE_VERSION,
+    throw UserError(text_of(path.string(), ": this build uses ", subword_library(),
                             ", which a crafted model file can make read or write outside its "
                             "memory (mended in 0.2.1). If you made the file yourself or trust who "
                             "did, say so with --set subword.trust_model=true"));

@@ -16,16 +16,17 @@ class SentencePieceProcessor;
 
 namespace headwise::data {
 
+/// Name and version of the library, on which pieces depend.
+std::string subword_library();
+
 /// One SentencePiece model. Special ids are read from the model, never assumed.
 class Subword {
  public:
   /// @throws UserError if the bytes are no SentencePiece model or a special id (pad, bos, eos, unk)
-  /// is
-  ///   missing; the message names the training flag that adds it. `name` stands for the model.
+  ///   is missing; the message names the training flag that adds it. `name` stands for the model.
   static Subword from_bytes(const std::string& bytes, const std::string& name);
-  /// @throws UserError also if the installed SentencePiece is older than 0.2.1, whose predecessors
-  /// read
-  ///   past the ends of crafted model files, unless the caller says that the file is `trusted`.
+  /// @throws UserError also if the installed SentencePiece is older than 0.2.1 and so may read past
+  ///   the ends of crafted model files, unless the caller says that the file is `trusted`.
   static Subword from_file(const std::filesystem::path& path, bool trusted);
   /// Trains on `lines` (deterministic; one thread). Ids: pad 0, unk 1, bos 2, eos 3.
   /// @throws UserError if the text cannot give that many pieces (says how many it can).

@@ -65,7 +65,8 @@ std::string cpu_name() {
 }
 
 io::Machine this_machine() {
-  return {text_of("headwise ", HEADWISE_VERSION, ", torch ", TORCH_VERSION, ", g++ ", __VERSION__),
+  return {text_of("headwise ", HEADWISE_VERSION, ", torch ", TORCH_VERSION, ", ",
+                  data::subword_library(), ", g++ ", __VERSION__),
           cpu_name(), at::get_num_threads()};
 }
 

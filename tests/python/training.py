@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -109,6 +110,31 @@ class Training:
         file = self.folder / "metrics.jsonl"
         lines = file.read_text("utf-8").split("\n")[:-1] if file.exists() else []
         return [entry for entry in map(json.loads, lines) if entry["event"] == event]
+
+
+def wait_until(condition, process):
+    """Polls until the condition holds; the process must live that long."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end, "the run does not get there"
+        time.sleep(0.002)
+
+
+def start_training(run, *settings, resume=False):
+    """A run that has begun its updates, or is about to."""
+    known = len(run.diary("memory_forecast"))
+    process = run.start(*settings, resume=resume)
+    wait_until(lambda: len(run.diary("memory_forecast")) > known, process)
+    return process
+
+
+def stop(process, *signals):
+    """Sends signals at once; the exit code and standard error, which must come within seconds."""
+    for number in signals:
+        process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    return process.returncode, err
 
 
 def without_timing(entry: dict) -> dict:
