@@ -48,12 +48,13 @@ at::Tensor MultiHeadAttentionImpl::forward_step(const at::Tensor& query, KeyValu
                     "forward_step is self-attention: kdim ", options.kdim, " and vdim ",
                     options.vdim, " must equal embed_dim ", options.embed_dim);
   const int64_t before = cache.length(), rows = query.size(0), tokens = query.size(1);
-  const at::Tensor positions =
-      options.rotary ? at::arange(before, before + tokens, query.options().dtype(at::kLong))
-                     : at::Tensor();
-  const at::Tensor q = project_query(query, positions);
+  const RotaryTable table =
+      options.rotary
+          ? turns(at::arange(before, before + tokens, query.options().dtype(at::kLong)), query)
+          : RotaryTable();
+  const at::Tensor q = project_query(query, table);
   check_inference(q, "forward_step");
-  cache.append(project_key(query, positions).transpose(1, 2), project_value(query).transpose(1, 2));
+  cache.append(project_key(query, table).transpose(1, 2), project_value(query).transpose(1, 2));
 
   DecodeOptions rules;
   rules.beam_index = cache.beam_index();

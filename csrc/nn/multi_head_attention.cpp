@@ -5,7 +5,6 @@
 #include <torch/nn/init.h>
 
 #include "csrc/nn/linear_layers.h"
-#include "csrc/nn/rotary.h"
 #include "csrc/ops/attention.h"
 
 namespace headwise::nn {
@@ -88,11 +87,12 @@ AttentionOutput MultiHeadAttentionImpl::forward(const at::Tensor& query, const a
   check_input(key, "key", 3, options.kdim);
   check_input(value, "value", 3, options.vdim);
   check_rotary(options, query.size(1), key.size(1));
-  const at::Tensor positions =
-      options.rotary ? at::arange(key.size(1), key.options().dtype(at::kLong)) : at::Tensor();
+  const RotaryTable table =
+      options.rotary ? turns(at::arange(key.size(1), key.options().dtype(at::kLong)), key)
+                     : RotaryTable();
   // Views: the op takes any strides.
-  const at::Tensor q = project_query(query, positions).transpose(1, 2);
-  const at::Tensor k = project_key(key, positions).transpose(1, 2);
+  const at::Tensor q = project_query(query, table).transpose(1, 2);
+  const at::Tensor k = project_key(key, table).transpose(1, 2);
   const at::Tensor v = project_value(value).transpose(1, 2);
 
   AttentionOptions rules;
@@ -113,14 +113,14 @@ at::Tensor MultiHeadAttentionImpl::forward_packed(const at::Tensor& query, const
                                                   const PackedSequences& sequences,
                                                   const PackedRules& rules) {
   check_input(value, "value", 2, options.vdim);
-  const at::Tensor positions = check_packed(query, key, sequences);
+  const RotaryTable table = check_packed(query, key, sequences);
   const auto [q, k, v] = projections(query, key, value);
   AttentionOptions call = visible_in(rules);
   call.dropout = active_dropout();
   call.seed = rules.seed;
   call.offset = rules.offset;
   const at::Tensor heads =
-      attention_packed(query_heads(q, positions), key_heads(k, positions), value_heads(v),
+      attention_packed(query_heads(q, table), key_heads(k, table), value_heads(v),
                        sequences.query_starts, sequences.key_starts, sequences.max_query,
                        sequences.max_key, call)
           .output;
@@ -132,8 +132,8 @@ at::Tensor MultiHeadAttentionImpl::attention_weights_packed(const at::Tensor& qu
                                                             const at::Tensor& key,
                                                             const PackedSequences& sequences,
                                                             const PackedRules& rules) {
-  const at::Tensor positions = check_packed(query, key, sequences);
-  const at::Tensor q = project_query(query, positions), k = project_key(key, positions);
+  const RotaryTable table = check_packed(query, key, sequences);
+  const at::Tensor q = project_query(query, table), k = project_key(key, table);
   const AttentionOptions call = visible_in(rules);
   const PackedSequences& s = sequences;
   // The log-sum-exp does not depend on the values: the keys stand in for them.
@@ -143,13 +143,17 @@ at::Tensor MultiHeadAttentionImpl::attention_weights_packed(const at::Tensor& qu
                                             s.max_key, call);
 }
 
-/// Positions of the tokens where attention is rotary.
-at::Tensor MultiHeadAttentionImpl::check_packed(const at::Tensor& query, const at::Tensor& key,
-                                                const PackedSequences& sequences) {
+RotaryTable MultiHeadAttentionImpl::check_packed(const at::Tensor& query, const at::Tensor& key,
+                                                 const PackedSequences& sequences) {
   check_input(query, "query", 2, options.embed_dim);
   check_input(key, "key", 2, options.kdim);
   check_rotary(options, query.size(0), key.size(0));
-  return options.rotary ? packed_positions(sequences.key_starts, key.size(0)) : at::Tensor();
+  if (!options.rotary) return {};
+  return turns(packed_positions(sequences.key_starts, key.size(0)), key);
+}
+
+RotaryTable MultiHeadAttentionImpl::turns(const at::Tensor& positions, const at::Tensor& tokens) {
+  return rotary_table(positions, options.head_dim, tokens.scalar_type());
 }
 
 std::array<at::Tensor, 3> MultiHeadAttentionImpl::projections(const at::Tensor& query,
@@ -176,12 +180,12 @@ std::array<at::Tensor, 3> MultiHeadAttentionImpl::projections(const at::Tensor& 
 }
 
 at::Tensor MultiHeadAttentionImpl::project_query(const at::Tensor& query,
-                                                 const at::Tensor& positions) {
-  return query_heads(q_proj->forward(query), positions);
+                                                 const RotaryTable& turns) {
+  return query_heads(q_proj->forward(query), turns);
 }
 
-at::Tensor MultiHeadAttentionImpl::project_key(const at::Tensor& key, const at::Tensor& positions) {
-  return key_heads(k_proj->forward(key), positions);
+at::Tensor MultiHeadAttentionImpl::project_key(const at::Tensor& key, const RotaryTable& turns) {
+  return key_heads(k_proj->forward(key), turns);
 }
 
 at::Tensor MultiHeadAttentionImpl::project_value(const at::Tensor& value) {
@@ -189,9 +193,9 @@ at::Tensor MultiHeadAttentionImpl::project_value(const at::Tensor& value) {
 }
 
 at::Tensor MultiHeadAttentionImpl::query_heads(const at::Tensor& projected,
-                                               const at::Tensor& positions) {
-  at::Tensor heads = projected.unflatten(-1, {options.num_heads, options.head_dim});
-  if (options.rotary) heads = rotate_by_position(heads, positions);
+                                               const RotaryTable& turns) {
+  at::Tensor heads =
+      rotate_by_position(projected.unflatten(-1, {options.num_heads, options.head_dim}), turns);
   if (intervention && intervention->query_factor) {
     heads = heads * head_factor(*intervention->query_factor, "query_factor", heads);
   }
@@ -199,9 +203,9 @@ at::Tensor MultiHeadAttentionImpl::query_heads(const at::Tensor& projected,
 }
 
 at::Tensor MultiHeadAttentionImpl::key_heads(const at::Tensor& projected,
-                                             const at::Tensor& positions) {
-  const at::Tensor heads = projected.unflatten(-1, {options.num_kv_heads, options.head_dim});
-  return options.rotary ? rotate_by_position(heads, positions) : heads;
+                                             const RotaryTable& turns) {
+  return rotate_by_position(projected.unflatten(-1, {options.num_kv_heads, options.head_dim}),
+                            turns);
 }
 
 at::Tensor MultiHeadAttentionImpl::value_heads(const at::Tensor& projected) {

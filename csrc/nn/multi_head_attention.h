@@ -12,6 +12,7 @@
 
 #include "csrc/nn/key_value_cache.h"
 #include "csrc/nn/options.h"
+#include "csrc/nn/rotary.h"
 
 namespace headwise::nn {
 
@@ -100,16 +101,19 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
 
  private:
-  /// (…, E) to (…, H, D), changed by the intervention, turned by `positions` when rotary.
-  at::Tensor project_query(const at::Tensor& query, const at::Tensor& positions);
-  at::Tensor project_key(const at::Tensor& key, const at::Tensor& positions);
+  /// How `positions`, int64, turn heads; undefined unless rotary.
+  RotaryTable turns(const at::Tensor& positions, const at::Tensor& tokens);
+  /// (…, E) to (…, H, D), changed by the intervention, turned when rotary.
+  at::Tensor project_query(const at::Tensor& query, const RotaryTable& turns);
+  at::Tensor project_key(const at::Tensor& key, const RotaryTable& turns);
   at::Tensor project_value(const at::Tensor& value);
   /// What follows the product: (…, H * D) to (…, H, D), and so on.
-  at::Tensor query_heads(const at::Tensor& projected, const at::Tensor& positions);
-  at::Tensor key_heads(const at::Tensor& projected, const at::Tensor& positions);
+  at::Tensor query_heads(const at::Tensor& projected, const RotaryTable& turns);
+  at::Tensor key_heads(const at::Tensor& projected, const RotaryTable& turns);
   at::Tensor value_heads(const at::Tensor& projected);
-  at::Tensor check_packed(const at::Tensor& query, const at::Tensor& key,
-                          const PackedSequences& sequences);
+  /// Checks inputs; how the tokens turn.
+  RotaryTable check_packed(const at::Tensor& query, const at::Tensor& key,
+                           const PackedSequences& sequences);
   /// Queries, keys and values of packed tokens before they are cut into heads.
   std::array<at::Tensor, 3> projections(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value);

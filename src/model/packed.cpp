@@ -101,8 +101,9 @@ std::unique_ptr<PackedTransformer> pack(const Transformer& model) {
     };
   } else {
     weights.rotation = [options](int64_t length, int64_t head_width) {
-      return nn::rotary_table(at::arange(length, at::kLong), head_width,
-                              c10::typeMetaToScalarType(options.dtype()));
+      const nn::RotaryTable table = nn::rotary_table(at::arange(length, at::kLong), head_width,
+                                                     c10::typeMetaToScalarType(options.dtype()));
+      return std::pair(table.cosine, table.sine);
     };
   }
   return pack_transformer(weights);

@@ -11,7 +11,8 @@ namespace {
 TEST(Rotary, TurnsEachPairByItsOwnAngle) {
   const at::Tensor heads = at::randn({5, 2, 6}, at::kDouble);
   const at::Tensor positions = at::tensor({0, 1, 2, 7, 100}, at::kLong);
-  const at::Tensor turned = rotate_by_position(heads, positions);
+  const at::Tensor turned =
+      rotate_by_position(heads, rotary_table(positions, 6, heads.scalar_type()));
   const auto in = heads.accessor<double, 3>();
   const auto out = turned.accessor<double, 3>();
   for (int64_t t = 0; t < 5; ++t) {
@@ -29,11 +30,12 @@ TEST(Rotary, TurnsEachPairByItsOwnAngle) {
 TEST(Rotary, ScoresDependOnDistanceOnly) {
   const at::Tensor query = at::randn({1, 1, 8}, at::kDouble);
   const at::Tensor key = at::randn({1, 1, 8}, at::kDouble);
+  const auto turned = [](const at::Tensor& heads, int64_t position) {
+    return rotate_by_position(heads,
+                              rotary_table(at::full({1}, position, at::kLong), 8, at::kDouble));
+  };
   const auto score = [&](int64_t i, int64_t j) {
-    return (rotate_by_position(query, at::full({1}, i, at::kLong)) *
-            rotate_by_position(key, at::full({1}, j, at::kLong)))
-        .sum()
-        .item<double>();
+    return (turned(query, i) * turned(key, j)).sum().item<double>();
   };
   EXPECT_NEAR(score(3, 1), score(40, 38), 1e-11);
   EXPECT_GT(std::abs(score(3, 1) - score(3, 2)), 1e-4);
