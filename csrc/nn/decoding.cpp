@@ -50,7 +50,7 @@ at::Tensor MultiHeadAttentionImpl::forward_step(const at::Tensor& query, KeyValu
   const int64_t before = cache.length(), rows = query.size(0), tokens = query.size(1);
   const RotaryTable table =
       options.rotary
-          ? turns(at::arange(before, before + tokens, query.options().dtype(at::kLong)), query)
+          ? turns_of(at::arange(before, before + tokens, query.options().dtype(at::kLong)), query)
           : RotaryTable();
   const at::Tensor q = project_query(query, table);
   check_inference(q, "forward_step");

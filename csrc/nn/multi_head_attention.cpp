@@ -88,7 +88,7 @@ AttentionOutput MultiHeadAttentionImpl::forward(const at::Tensor& query, const a
   check_input(value, "value", 3, options.vdim);
   check_rotary(options, query.size(1), key.size(1));
   const RotaryTable table =
-      options.rotary ? turns(at::arange(key.size(1), key.options().dtype(at::kLong)), key)
+      options.rotary ? turns_of(at::arange(key.size(1), key.options().dtype(at::kLong)), key)
                      : RotaryTable();
   // Views: the op takes any strides.
   const at::Tensor q = project_query(query, table).transpose(1, 2);
@@ -149,10 +149,11 @@ RotaryTable MultiHeadAttentionImpl::check_packed(const at::Tensor& query, const 
   check_input(key, "key", 2, options.kdim);
   check_rotary(options, query.size(0), key.size(0));
   if (!options.rotary) return {};
-  return turns(packed_positions(sequences.key_starts, key.size(0)), key);
+  return turns_of(packed_positions(sequences.key_starts, key.size(0)), key);
 }
 
-RotaryTable MultiHeadAttentionImpl::turns(const at::Tensor& positions, const at::Tensor& tokens) {
+RotaryTable MultiHeadAttentionImpl::turns_of(const at::Tensor& positions,
+                                             const at::Tensor& tokens) {
   return rotary_table(positions, options.head_dim, tokens.scalar_type());
 }
 

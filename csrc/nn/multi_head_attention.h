@@ -102,7 +102,7 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
 
  private:
   /// How `positions`, int64, turn heads; undefined unless rotary.
-  RotaryTable turns(const at::Tensor& positions, const at::Tensor& tokens);
+  RotaryTable turns_of(const at::Tensor& positions, const at::Tensor& tokens);
   /// (…, E) to (…, H, D), changed by the intervention, turned when rotary.
   at::Tensor project_query(const at::Tensor& query, const RotaryTable& turns);
   at::Tensor project_key(const at::Tensor& key, const RotaryTable& turns);
