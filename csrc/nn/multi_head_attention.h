@@ -101,7 +101,7 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
 
  private:
-  /// How `positions`, int64, turn heads; undefined unless rotary.
+  /// How `positions`, int64, turn the heads of `tokens`, if they are to turn.
   RotaryTable turns_of(const at::Tensor& positions, const at::Tensor& tokens);
   /// (…, E) to (…, H, D), changed by the intervention, turned when rotary.
   at::Tensor project_query(const at::Tensor& query, const RotaryTable& turns);

@@ -1,35 +1,16 @@
-// Rotary positions (Su et al. 2021) in one pass over the rows.
+// Rotary positions in one pass over the rows.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "csrc/kernels/rotary/cpu/rotary.cpp"
 #include <hwy/foreach_target.h>
 // Highway's headers must follow foreach_target.h.
 #include "csrc/kernels/cpu/instruction_set.h"
 #include "csrc/kernels/cpu/row_blocks.h"
-#include "csrc/kernels/cpu/vectors-inl.h"
+#include "csrc/kernels/cpu/turn-inl.h"
 #include "csrc/kernels/rotary/params.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace headwise::kernels::cpu {
 namespace HWY_NAMESPACE {
-
-// Of one head; `sign` is 1, or -1 to turn back.
-template <typename C>
-HWY_INLINE void turn(const C* x, const C* cosine, const C* sine, C sign, int64_t half, C* y) {
-  const Tag<C> d;
-  const Vec<C> signs = hn::Set(d, sign);
-  int64_t i = 0;
-  for (; i + lanes<C>() <= half; i += lanes<C>()) {
-    const Vec<C> a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + half + i);
-    const Vec<C> c = hn::LoadU(d, cosine + i), s = hn::Mul(signs, hn::LoadU(d, sine + i));
-    hn::StoreU(hn::Sub(hn::Mul(a, c), hn::Mul(b, s)), d, y + i);
-    hn::StoreU(hn::Add(hn::Mul(b, c), hn::Mul(a, s)), d, y + half + i);
-  }
-  for (; i < half; ++i) {
-    const C a = x[i], b = x[half + i], c = cosine[i], s = sign * sine[i];
-    y[i] = a * c - b * s;
-    y[half + i] = b * c + a * s;
-  }
-}
 
 template <typename C>
 void turn_rows(const RotaryParams<C>& in, const ItemRange& items) {

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "csrc/kernels/cpu/product-inl.h"
+#include "csrc/kernels/cpu/turn-inl.h"
 #include "csrc/kernels/transformer/pack.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -120,18 +121,14 @@ void embed_row(const PackedStack<C>& stack, int64_t token, const C* position, C*
   std::fill(to + stack.width, to + padded<C>(stack.width), C{0});
 }
 
-// Turns the pairs (i, i + D / 2) of every head (Su et al. 2021).
+// Turns every head by its position.
 template <typename C>
 void rotate_row(C* row, int64_t heads, int64_t width, const RotaryTable<C>& table,
                 int64_t position) {
   const int64_t half = width / 2;
   const C *cosine = table.cosine + position * half, *sine = table.sine + position * half;
   for (int64_t h = 0; h < heads; ++h, row += padded<C>(width)) {
-    for (int64_t i = 0; i < half; ++i) {
-      const C a = row[i], b = row[i + half];
-      row[i] = a * cosine[i] - b * sine[i];
-      row[i + half] = b * cosine[i] + a * sine[i];
-    }
+    turn(row, cosine, sine, C{1}, half, row);
   }
 }
 
